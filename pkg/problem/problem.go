@@ -143,7 +143,7 @@ func (p *Problem) Text(echo bool) string {
 	if !echo || p.echoed == "" {
 		return p.Detail
 	}
-	return fmt.Sprintf(p.echoed, Quote(p.subject))
+	return strings.Replace(p.echoed, "%s", Quote(p.subject), 1) // not Sprintf: a fact may hold another percent sign
 }
 
 // Append appends the RFC 9457 document as one JSON object in ASCII. The members are seed 000's (type, title, status,
@@ -188,6 +188,8 @@ const maxQuoted = 256
 // Quote makes the caller's text safe to show: between single quotes, at most 256 characters of it (the escapes that
 // it needs are counted too), what is not a printable character or would end the quote written as an escape. A cut
 // shows as three dots after the quote.
+//
+// Residual: combining marks and right-to-left letters are printable, so the text may look crowded or run backwards.
 func Quote(text string) string {
 	var b strings.Builder
 	b.WriteByte('\'')
@@ -200,9 +202,9 @@ func Quote(text string) string {
 			piece = fmt.Sprintf(`\x%02x`, text[i])
 		case r == '\'' || r == '\\':
 			piece = `\` + string(r)
-		case r > 0xFFFF && !unicode.IsPrint(r):
+		case r > 0xFFFF && !isVisible(r):
 			piece = fmt.Sprintf(`\U%08x`, r)
-		case !unicode.IsPrint(r):
+		case !isVisible(r):
 			piece = fmt.Sprintf(`\u%04x`, r)
 		}
 		if used += utf8.RuneCountInString(piece); used > maxQuoted {
@@ -212,4 +214,10 @@ func Quote(text string) string {
 		i += size
 	}
 	return b.String() + "'"
+}
+
+// isVisible is unicode.IsPrint without the letters and marks that show nothing (the Hangul fillers, variation selectors
+// and other default-ignorable code points): a model reads them, and they can carry a hidden text.
+func isVisible(r rune) bool {
+	return unicode.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }

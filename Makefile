@@ -1,0 +1,85 @@
+# mcp-server-suite. `make` alone lists the targets.
+#
+# A bare machine needs Go (the version in go.mod), gcc (for the race detector), make and bash. Everything else that a
+# target needs is built from pinned modules, or named by the target that needs it.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-builtin-rules
+.DEFAULT_GOAL := help
+# Two of these at once would only fight for the same cores and the same bin/.
+.NOTPARALLEL:
+
+GO      ?= go
+VERSION ?= $(shell scripts/version.sh)
+# More for every `go test` of `make test`, for instance TESTFLAGS=-count=1 (no cached results).
+TESTFLAGS ?=
+TESTTIMEOUT ?= 15m
+# All fuzz targets together.
+FUZZTIME ?= 5m
+# Each of the two ways to swap a symlink.
+RACETIME ?= 15s
+
+# The owner of a clone may be another user (a container, CI); git then refuses, and go with it, unless go asks nothing
+# of git. This holds for the tests that run `go build` themselves, too.
+export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
+
+# -trimpath and no VCS stamp: the same source gives the same bytes wherever it is built. -w drops the debug
+# information; the symbol table stays (no -s), because pkg/floors_test.go reads it to prove what is not linked.
+GOBUILD = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-w -X main.version=$(VERSION)'
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## static binaries bin/mcp-server-suite and bin/mcp-proof
+	$(GOBUILD) -o bin/ ./cmd/mcp-server-suite ./cmd/mcp-proof
+
+.PHONY: wiretest
+wiretest: ## bin/mcp-server-suite-wiretest, the daemon with the extra tools of the wire tests (never shipped)
+	$(GOBUILD) -tags wiretest -o bin/mcp-server-suite-wiretest ./cmd/mcp-server-suite
+
+.PHONY: test
+test: build ## build, then every test under the race detector, with and without the tag wiretest (TESTFLAGS=-count=1: nothing cached)
+	$(GO) test -race -timeout $(TESTTIMEOUT) $(TESTFLAGS) ./...
+	@pkgs=$$(scripts/tagged.sh wiretest); if [ -n "$$pkgs" ]; then \
+		echo "$(GO) test -race -tags wiretest -timeout $(TESTTIMEOUT) $(TESTFLAGS)" $$pkgs; \
+		$(GO) test -race -tags wiretest -timeout $(TESTTIMEOUT) $(TESTFLAGS) $$pkgs; fi
+
+.PHONY: check
+check: tools ## format, vet, staticcheck, gosec, floors, docs, modules, hygiene; reports every finding (CHECK="fmt vet": only these)
+	@GO='$(GO)' scripts/check.sh $(CHECK)
+
+.PHONY: fmt
+fmt: tools ## rewrite the Go files the way `make check` wants them
+	bin/tools/gofumpt -w $(wildcard cmd pkg)
+
+.PHONY: fuzz
+fuzz: ## every fuzz target, one after the other, FUZZTIME in all (default 5m)
+	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh run
+
+.PHONY: race
+race: ## swap symlinks under a running reader, RACETIME for each of two ways (default 15s)
+	@GO='$(GO)' RACETIME='$(RACETIME)' scripts/race.sh
+
+.PHONY: bench
+bench: build ## latency and throughput of the built daemon, measured by bin/mcp-proof
+	bin/mcp-proof latency
+
+.PHONY: demo
+demo: ## the whole system once, from a bare machine (as root it installs the Debian packages that are missing)
+	@GO='$(GO)' MAKE='$(MAKE)' scripts/demo.sh
+
+.PHONY: golden
+golden: ## rewrite the golden files: runs the tests named *Golden* with UPDATE_GOLDEN=1; read the diff before you commit it
+	UPDATE_GOLDEN=1 $(GO) test -count=1 -run Golden ./...
+
+.PHONY: tools
+tools: ## bin/tools: gofumpt, staticcheck and gosec as pinned in scripts/tools/go.mod
+	@# go build looks at its own inputs, go.sum and toolchain included: a stamp would know less.
+	@CGO_ENABLED=0 $(GO) build -C scripts/tools -trimpath -ldflags '-s -w' -o ../../bin/tools/ tool
+
+.PHONY: clean
+clean: ## remove bin/
+	rm -rf bin

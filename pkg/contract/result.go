@@ -1,0 +1,154 @@
+package contract
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"mcp-server-suite/pkg/strictjson"
+)
+
+// Member is one named value of a result. Value is a string, int64, float64, bool, nil, a Result (an object) or a
+// []any of those.
+type Member struct {
+	Name  string
+	Value any
+}
+
+// Result is what a tool gives: the members of an object in the order of its schema.
+type Result []Member
+
+// Append appends the result as one JSON object in ASCII, checked against the schema on the way: every declared member,
+// in order, of its type and within its bounds, and no other. An error is a fault of the tool; it names the member.
+func (s Schema) Append(dst []byte, r Result) ([]byte, error) {
+	return s.root.appendValue(dst, r, "result")
+}
+
+// SizeHint estimates the bytes that Append will add, so that large results do not grow a buffer many times.
+func (r Result) SizeHint() int { return sizeHint(r) }
+
+const memberOverheadBytes = 24
+
+func sizeHint(value any) int {
+	n := memberOverheadBytes
+	switch v := value.(type) {
+	case string:
+		n += len(v) + len(v)/16
+	case Result:
+		for _, m := range v {
+			n += len(m.Name) + sizeHint(m.Value)
+		}
+	case []any:
+		if len(v) > 0 {
+			n += len(v) * sizeHint(v[0])
+		}
+	}
+	return n
+}
+
+// wrongResult is the fault of a tool that does not keep its own schema. It names the place, not the value.
+func wrongResult(path, what string) error {
+	return fmt.Errorf("result contract: %s %s", path, what)
+}
+
+func (p Property) appendValue(dst []byte, value any, path string) ([]byte, error) {
+	if value == nil {
+		if !p.nullable {
+			return nil, wrongResult(path, "is null")
+		}
+		return append(dst, "null"...), nil
+	}
+	switch v := value.(type) {
+	case string:
+		if p.kind == text {
+			if p.bounded && p.outside(float64(utf8.RuneCountInString(v))) {
+				return nil, wrongResult(path, "has a length out of bounds")
+			}
+			return strictjson.AppendString(dst, v), nil
+		}
+	case int64:
+		if p.kind == integer || p.kind == number {
+			if p.outside(float64(v)) {
+				return nil, wrongResult(path, "is out of bounds")
+			}
+			return strconv.AppendInt(dst, v, 10), nil
+		}
+	case float64:
+		if p.kind == number {
+			if math.IsNaN(v) || math.IsInf(v, 0) || p.outside(v) {
+				return nil, wrongResult(path, "is out of bounds")
+			}
+			return appendNumber(dst, v), nil
+		}
+	case bool:
+		if p.kind == boolean {
+			return strconv.AppendBool(dst, v), nil
+		}
+	case Result:
+		if p.kind == object {
+			return p.appendObject(dst, v, path)
+		}
+	case []any:
+		if p.kind == array {
+			return p.appendArray(dst, v, path)
+		}
+	}
+	return nil, wrongResult(path, fmt.Sprintf("is a %T where the schema has %s", value, p.kind))
+}
+
+func (p Property) outside(v float64) bool { return p.bounded && (v < p.low || v > p.high) }
+
+func (p Property) appendObject(dst []byte, r Result, path string) (_ []byte, err error) {
+	if len(r) != len(p.members) {
+		return nil, wrongResult(path, fmt.Sprintf("has %d members where the schema has %d", len(r), len(p.members)))
+	}
+	dst = append(dst, '{')
+	for i, m := range r {
+		want := &p.members[i]
+		if m.Name != want.name {
+			return nil, wrongResult(path, "lacks "+want.name+" in its place")
+		}
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strictjson.AppendString(dst, m.Name)
+		dst = append(dst, ':')
+		if dst, err = want.appendValue(dst, m.Value, want.name); err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+func (p Property) appendArray(dst []byte, items []any, path string) (_ []byte, err error) {
+	if p.outside(float64(len(items))) {
+		return nil, wrongResult(path, "has too many or too few items")
+	}
+	dst = append(dst, '[')
+	for i, item := range items {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = p.members[0].appendValue(dst, item, path); err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, ']'), nil
+}
+
+// appendNumber writes the shortest text that reads back as the same float64, without an exponent where that is short
+// (ECMAScript, Number::toString), so that 65536 is written as such.
+func appendNumber(dst []byte, v float64) []byte {
+	format := byte('f')
+	if abs := math.Abs(v); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+		format = 'e'
+	}
+	return strconv.AppendFloat(dst, v, format, -1, 64)
+}
+
+// ReplyBytes bounds what a result takes in an answer that holds it twice, as JSON and as the same JSON escaped into a
+// string. plainBytes is its own JSON without texts from outside (names, numbers, punctuation), of which at worst every
+// byte is a quote; textBytes is the texts from outside, of which at worst every byte is a control character: six bytes
+// (backslash u 0001) in the first copy and seven in the second.
+func ReplyBytes(plainBytes, textBytes int) int { return 3*plainBytes + 13*textBytes }

@@ -1,0 +1,209 @@
+package contract
+
+import (
+	"fmt"
+	"strconv"
+
+	"mcp-server-suite/pkg/strictjson"
+)
+
+// kind is a JSON Schema type.
+type kind string
+
+const (
+	text    kind = "string"
+	integer kind = "integer"
+	number  kind = "number"
+	boolean kind = "boolean"
+	object  kind = "object"
+	array   kind = "array"
+)
+
+// Property is one named member of an object. It is made by String, Int, Number, Bool, Object and Array and refined by
+// its methods, each of which returns a changed copy.
+type Property struct {
+	name        string
+	description string
+	kind        kind
+	nullable    bool
+	bounded     bool    // low and high hold
+	low, high   float64 // value of a number, characters of a string, items of an array; exact up to 2^53
+	fallback    any     // string, int64 or bool; nil: required
+	members     []Property
+}
+
+// String is text.
+func String(name, description string) Property {
+	return Property{name: name, description: description, kind: text}
+}
+
+// Int is an integer within int64.
+func Int(name, description string) Property {
+	return Property{name: name, description: description, kind: integer}
+}
+
+// Number is a finite number.
+func Number(name, description string) Property {
+	return Property{name: name, description: description, kind: number}
+}
+
+// Bool is true or false.
+func Bool(name, description string) Property {
+	return Property{name: name, description: description, kind: boolean}
+}
+
+// Object has exactly these members.
+func Object(name, description string, members ...Property) Property {
+	return Property{name: name, description: description, kind: object, members: members}
+}
+
+// Array is a list of elements of one kind; the element's name is not used.
+func Array(name, description string, element Property) Property {
+	return Property{name: name, description: description, kind: array, members: []Property{element}}
+}
+
+// Between bounds a number's value, a string's length in characters (code points) or an array's length in items, both
+// ends included.
+func (p Property) Between(low, high float64) Property {
+	p.bounded, p.low, p.high = true, low, high
+	return p
+}
+
+// AtLeast bounds a number from below; the upper end is the largest exact integer.
+func (p Property) AtLeast(low float64) Property { return p.Between(low, maxExact) }
+
+// maxExact is 2^53: beyond it not every reader of JSON keeps an integer exactly.
+const maxExact = 1 << 53
+
+// Default makes an argument optional; value is a string, int or bool.
+func (p Property) Default(value any) Property {
+	if n, ok := value.(int); ok {
+		value = int64(n)
+	}
+	p.fallback = value
+	return p
+}
+
+// OrNull lets a result be null.
+func (p Property) OrNull() Property {
+	p.nullable = true
+	return p
+}
+
+// Name is the property's name.
+func (p Property) Name() string { return p.name }
+
+// Schema is an object schema: all that a tool takes, or all that it gives.
+type Schema struct {
+	root Property
+	json []byte
+}
+
+// NewSchema checks the properties: names unique, defaults within their own bounds, arrays with an element.
+func NewSchema(properties ...Property) (Schema, error) {
+	root := Object("", "", properties...)
+	if err := root.check("object"); err != nil {
+		return Schema{}, err
+	}
+	return Schema{root: root, json: root.appendSchema(nil)}, nil
+}
+
+// JSON is the schema as JSON Schema in ASCII: type object, properties, required, additionalProperties false, and no
+// keyword that strict clients choke on (no composition, no references).
+func (s Schema) JSON() []byte { return s.json }
+
+// Properties are the members in the order in which they are published.
+func (s Schema) Properties() []Property { return append([]Property(nil), s.root.members...) }
+
+func (p Property) check(path string) error {
+	names := map[string]bool{}
+	for _, m := range p.members {
+		where := path + "." + m.name
+		if p.kind == object && (m.name == "" || names[m.name]) {
+			return fmt.Errorf("%s: name empty or used twice", where)
+		}
+		names[m.name] = true
+		if m.fallback != nil {
+			if complaint := m.complain(m.fallback); complaint != "" {
+				return fmt.Errorf("%s: default %s", where, complaint)
+			}
+		}
+		if err := m.check(where); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p Property) appendSchema(dst []byte) []byte {
+	dst = append(dst, `{"type":`...)
+	if p.nullable {
+		dst = append(dst, `["`...)
+		dst = append(dst, p.kind...)
+		dst = append(dst, `","null"]`...)
+	} else {
+		dst = append(dst, '"')
+		dst = append(dst, p.kind...)
+		dst = append(dst, '"')
+	}
+	if p.description != "" {
+		dst = append(dst, `,"description":`...)
+		dst = strictjson.AppendString(dst, p.description)
+	}
+	if p.bounded {
+		low, high := "minimum", "maximum"
+		switch p.kind {
+		case text:
+			low, high = "minLength", "maxLength"
+		case array:
+			low, high = "minItems", "maxItems"
+		}
+		dst = append(dst, `,"`+low+`":`...)
+		dst = appendNumber(dst, p.low)
+		if p.high < maxExact {
+			dst = append(dst, `,"`+high+`":`...)
+			dst = appendNumber(dst, p.high)
+		}
+	}
+	switch v := p.fallback.(type) {
+	case string:
+		dst = strictjson.AppendString(append(dst, `,"default":`...), v)
+	case int64:
+		dst = strconv.AppendInt(append(dst, `,"default":`...), v, 10)
+	case bool:
+		dst = strconv.AppendBool(append(dst, `,"default":`...), v)
+	}
+	switch p.kind {
+	case object:
+		dst = p.appendMembers(dst)
+	case array:
+		dst = p.members[0].appendSchema(append(dst, `,"items":`...))
+	}
+	return append(dst, '}')
+}
+
+// appendMembers writes properties and required even when they are empty: strict clients refuse a schema without them.
+func (p Property) appendMembers(dst []byte) []byte {
+	dst = append(dst, `,"properties":{`...)
+	for i, m := range p.members {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strictjson.AppendString(dst, m.name)
+		dst = append(dst, ':')
+		dst = m.appendSchema(dst)
+	}
+	dst = append(dst, `},"required":[`...)
+	first := true
+	for _, m := range p.members {
+		if m.fallback != nil {
+			continue
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = strictjson.AppendString(dst, m.name)
+	}
+	return append(dst, `],"additionalProperties":false`...)
+}

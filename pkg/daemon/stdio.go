@@ -1,0 +1,70 @@
+package daemon
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"mcp-server-suite/pkg/mcpserve"
+)
+
+// terminalNotice is the one line for a person who starts the daemon by hand (docker run -it above all, whose terminal
+// would rewrite the stream).
+const terminalNotice = "mcp-server-suite: stdin is a terminal; this program is started by an MCP client and speaks " +
+	"JSON-RPC, one message a line (with docker run: keep -i, leave out -t). Ctrl-D ends it, --help explains it.\n"
+
+// ServeStdio serves one session on in and out and returns when it has ended: by the end of in, by SIGTERM or SIGINT (a
+// second one cancels the calls that are still running), or because nobody reads out any more. Answers that could not be
+// delivered are logged and are no error: the client has gone.
+func (d *Daemon) ServeStdio(in io.Reader, out, stderr io.Writer) {
+	if f, ok := in.(*os.File); ok && isTerminal(f) {
+		_, _ = io.WriteString(stderr, terminalNotice) // nobody to tell if stderr is gone
+	}
+	signal.Ignore(syscall.SIGPIPE) // a write to a closed stdout is an error to handle, not the end of the process
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(signals)
+
+	drain, abort, hangup := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		<-signals
+		close(drain)
+		<-signals
+		close(abort)
+	}()
+	if f, ok := out.(*os.File); ok {
+		go func() {
+			if waitForHangup(f) {
+				close(hangup)
+			}
+		}()
+	}
+	d.log.Info("session begins", "tools", d.offered)
+	err := d.server.Serve(in, out, mcpserve.Control{Drain: drain, Abort: abort, Hangup: hangup})
+	if err != nil {
+		d.log.Warn("the client has gone; answers were dropped", "error", err)
+	}
+	d.log.Info("session has ended")
+}
+
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// waitForHangup returns true when the reading end of a pipe or socket is gone. Without it a closed stdout would be
+// noticed only by the next write, and a long query would run for nobody. It returns false where that cannot be told.
+func waitForHangup(f *os.File) bool {
+	wait := []unix.PollFd{{Fd: int32(f.Fd())}} // POLLERR and POLLHUP are always reported, poll(2)
+	for {
+		_, err := unix.Poll(wait, -1)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		return err == nil && wait[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
+	}
+}

@@ -1,0 +1,22 @@
+// Package latency measures the daemon against bare Go programs over the same kind of pipes, in one run, and compares the
+// figures with what the project promises (latency, CPU, throughput, start, memory).
+//
+// Milliseconds of two runs on a shared machine cannot be compared; ratios inside one run can. So the programs take turns:
+// a round runs one block of calls on each, the order changes from round to round, every round gives one ratio, and the
+// figure is the median of the ratios. A figure that misses its bound is a figure, not a failure.
+//
+// The bare programs are this program, started again:
+//
+//   - "--peer echo --answer-bytes N" reads a line, takes the digits behind "id": and writes a canned line of N bytes with
+//     them in it, one write(2) a line. It parses nothing and checks nothing.
+//   - "--peer file --file PATH" reads a line, takes the digits behind "id":, opens and reads PATH whole (os.ReadFile) and
+//     writes the line that the daemon would answer, byte for byte, in one write(2): structuredContent, and the text
+//     block with the same JSON escaped. It does not look at the request, has no path to resolve, no limit, no time-out and
+//     no concurrency. It encodes with package strictjson, as the daemon does: what the ratio shows is the price of
+//     dispatch, guards and sandbox, not of two encoders.
+//
+// What is not measured here: HTTP, containers, PostgreSQL, and a client's own work. The client is raw system calls on the
+// pipes; it looks at nothing but the newline, the length and the id.
+//
+// Needs: the built programs, a temporary folder, /proc of the programs it starts. Nothing is controlled from outside.
+package latency

@@ -1,0 +1,165 @@
+package stage
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+const (
+	// UserID is the user and the group that programs become when the tests run as root: those of the image (seed 000,
+	// container deployment). Without root they stay the current user, and what only another user shows is not tested.
+	UserID = 10001
+
+	// Version is what the binary says it is, so that golden files do not change with each commit.
+	Version = "0.0.0-test"
+
+	daemonPackage = "mcp-server-suite/cmd/mcp-server-suite"
+)
+
+// builds are the binaries of this test process, by tags.
+var builds struct {
+	mu     sync.Mutex
+	folder string // "" outside of Main
+	byTags map[string]func() (string, error)
+}
+
+// Main runs the tests and takes down what Binary has built. It is the whole of a TestMain:
+//
+//	func TestMain(m *testing.M) { stage.Main(m) }
+func Main(m *testing.M) {
+	folder, err := worldReadable("")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "stage:", err)
+		os.Exit(1)
+	}
+	builds.folder, builds.byTags = folder, map[string]func() (string, error){}
+	code := m.Run()
+	if err := os.RemoveAll(folder); err != nil {
+		fmt.Fprintln(os.Stderr, "stage:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// Binary builds the static daemon with these build tags (separated by commas; "" is the shipped one), once per test
+// process, and returns its path. Every user may execute it.
+func Binary(t testing.TB, tags string) string {
+	t.Helper()
+	builds.mu.Lock()
+	if builds.folder == "" {
+		builds.mu.Unlock()
+		t.Fatal("the package has no TestMain that calls stage.Main")
+	}
+	build := builds.byTags[tags]
+	if build == nil {
+		path := filepath.Join(builds.folder, fmt.Sprintf("daemon-%d", len(builds.byTags)))
+		build = sync.OnceValues(func() (string, error) { return path, goBuild(path, tags) })
+		builds.byTags[tags] = build
+	}
+	builds.mu.Unlock()
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// goBuild builds as the Makefile does, without the race detector: what is tested is what is shipped.
+func goBuild(path, tags string) error {
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", tags,
+		"-ldflags", "-w -X main.version="+Version, "-o", path, daemonPackage)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the daemon: %w\n%s", err, out)
+	}
+	return os.Chmod(path, 0o755)
+}
+
+// Options say how to start the daemon.
+type Options struct {
+	Tags string   // build tags, see Binary
+	Args []string // arguments
+	Env  []string // NAME=value; the environment holds nothing else but PATH and HOME
+}
+
+// Daemon prepares the daemon, which the caller starts. Run by root it becomes user and group UserID without any
+// supplementary group. It works in the folder /.
+func Daemon(t testing.TB, o Options) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(Binary(t, o.Tags), o.Args...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/"}, o.Env...)
+	cmd.Dir = "/"
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: UserID, Gid: UserID}}
+	}
+	return cmd
+}
+
+// Dir makes an empty folder that every user may read, and removes it when the test ends (t.TempDir is for its owner only).
+func Dir(t testing.TB) string {
+	t.Helper()
+	folder, err := worldReadable(t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
+	})
+	return folder
+}
+
+// File writes a file that every user may read, with the folders above it, below a folder that Dir has made. It returns
+// the file's path.
+func File(t testing.TB, dir, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	for above := filepath.Dir(path); err == nil && len(above) > len(dir); above = filepath.Dir(above) {
+		err = os.Chmod(above, 0o755) // whatever the umask says
+	}
+	if err == nil {
+		err = os.WriteFile(path, content, 0o644)
+	}
+	if err == nil {
+		err = os.Chmod(path, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// worldReadable makes a new folder below the temporary one, which must let every user through.
+func worldReadable(name string) (string, error) {
+	for above := os.TempDir(); ; above = filepath.Dir(above) {
+		info, err := os.Stat(above)
+		if err != nil {
+			return "", fmt.Errorf("look at the temporary folder: %w", err)
+		}
+		if os.Geteuid() == 0 && info.Mode().Perm()&0o001 == 0 {
+			return "", fmt.Errorf("user %d may not pass %s: set TMPDIR to a folder that it may", UserID, above)
+		}
+		if above == filepath.Dir(above) {
+			break
+		}
+	}
+	plain := strings.Map(func(r rune) rune {
+		if r == '-' || '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' {
+			return r
+		}
+		return '_'
+	}, name)
+	folder, err := os.MkdirTemp("", "mcp-stage-"+plain[:min(len(plain), 64)]+"-")
+	if err != nil {
+		return "", fmt.Errorf("make a folder for the stage: %w", err)
+	}
+	return folder, os.Chmod(folder, 0o755)
+}

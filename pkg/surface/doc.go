@@ -1,0 +1,7 @@
+// Package surface is everything that a client can see: the server's name and instructions, and the tools with their
+// texts, schemas and annotations. It is made of values and sealed once at start; after that it does not change.
+//
+// It owns the shape of a tool's work, [Tool.Run], and knows no tool, no guard and no protocol library.
+//
+// Needs: nothing. An attacker controls nothing here: every text is written by us or by the operator.
+package surface

@@ -1,0 +1,8 @@
+//go:build !wiretest
+
+package tools
+
+import "mcp-server-suite/pkg/surface"
+
+// Extra are tools that only test builds have: none.
+func Extra() ([]surface.Tool, error) { return nil, nil }

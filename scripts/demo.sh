@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Shows the whole system once on a bare machine: checks for Go, gets the Debian packages that the demo needs (as root it
+# installs what is missing and says so; otherwise it names them and stops), builds, and hands over to `mcp-proof demo`.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+GO=${GO:-go}
+
+want=$(sed -nE 's/^go ([0-9.]+)$/\1/p' go.mod)
+if ! command -v "$GO" >/dev/null; then
+	echo "demo: Go is missing. Install Go $want or newer, put its bin folder on PATH, and run make demo again." >&2
+	exit 2
+fi
+# Read outside the module: an older Go would refuse go.mod, or fetch a newer Go, before it says its version.
+have=$(cd / && "$GO" env GOVERSION)
+have=${have#go}
+have=${have%% *}
+if [ "$(printf '%s\n%s\n' "$want" "$have" | sort -V | head -n 1)" != "$want" ]; then
+	echo "demo: this is Go $have; Go $want or newer is needed." >&2
+	exit 2
+fi
+
+# command, Debian package, what for
+needs='
+setpriv  util-linux  starts the daemon as an unprivileged user
+'
+missing=()
+while read -r command package why; do
+	[ -n "$command" ] || continue
+	command -v "$command" >/dev/null || {
+		missing+=("$package")
+		echo "demo: needs $package ($command $why)"
+	}
+done <<<"$needs"
+if [ ${#missing[@]} -gt 0 ]; then
+	if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+		echo "demo: install as root: apt-get install ${missing[*]}" >&2
+		exit 2
+	fi
+	echo "demo: installing ${missing[*]}"
+	scripts/apt.sh "${missing[@]}"
+fi
+
+${MAKE:-make} --no-print-directory build
+exec bin/mcp-proof demo
