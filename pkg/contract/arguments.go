@@ -167,6 +167,8 @@ func (p Property) complain(value any) string {
 		if p.kind != boolean {
 			return "must not be true or false"
 		}
+	default: // only a default can be of another type
+		return "must be a string, an integer or true or false"
 	}
 	return ""
 }

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"mcp-server-suite/pkg/strictjson"
 )
 
 // Member is one named value of a result. Value is a string, int64, float64, bool, nil, a Result (an object) or a
-// []any of those.
+// []any of those. Bytes of a string that are not UTF-8 become U+FFFD.
 type Member struct {
 	Name  string
 	Value any
@@ -25,26 +26,33 @@ func (s Schema) Append(dst []byte, r Result) ([]byte, error) {
 	return s.root.appendValue(dst, r, "result")
 }
 
-// SizeHint estimates the bytes that Append will add, so that large results do not grow a buffer many times.
-func (r Result) SizeHint() int { return sizeHint(r) }
+// Sizes bounds the bytes that Append will add, and those of the same JSON escaped into a string. Texts, which make
+// results large, are measured exactly, so that a buffer is allocated once and not much larger than it must be.
+func (r Result) Sizes() (plain, escaped int) { return sizes(r) }
 
-const memberOverheadBytes = 24
+// maxNumberBytes is the longest number that appendValue writes: sign, 17 digits, point and exponent of a float64.
+const maxNumberBytes = 24
 
-func sizeHint(value any) int {
-	n := memberOverheadBytes
+func sizes(value any) (plain, escaped int) {
 	switch v := value.(type) {
 	case string:
-		n += len(v) + len(v)/16
+		plain, escaped = strictjson.EscapedLen(v)
+		return plain + len(`""`), escaped + len(`\"\"`)
 	case Result:
 		for _, m := range v {
-			n += len(m.Name) + sizeHint(m.Value)
+			p, e := sizes(m.Value)
+			plain += p + len(m.Name) + len(`"":,`)
+			escaped += e + len(m.Name) + len(`\"\":,`)
 		}
+		return plain + len(`{}`), escaped + len(`{}`)
 	case []any:
-		if len(v) > 0 {
-			n += len(v) * sizeHint(v[0])
+		for _, item := range v {
+			p, e := sizes(item)
+			plain, escaped = plain+p+len(`,`), escaped+e+len(`,`)
 		}
+		return plain + len(`[]`), escaped + len(`[]`)
 	}
-	return n
+	return maxNumberBytes, maxNumberBytes
 }
 
 // wrongResult is the fault of a tool that does not keep its own schema. It names the place, not the value.
@@ -62,6 +70,10 @@ func (p Property) appendValue(dst []byte, value any, path string) ([]byte, error
 	switch v := value.(type) {
 	case string:
 		if p.kind == text {
+			if !utf8.ValidString(v) {
+				// A file name may be any bytes. AppendString would write those of a surrogate as its escape, which is no text.
+				v = strings.ToValidUTF8(v, "\uFFFD")
+			}
 			if p.bounded && p.outside(float64(utf8.RuneCountInString(v))) {
 				return nil, wrongResult(path, "has a length out of bounds")
 			}
@@ -137,8 +149,8 @@ func (p Property) appendArray(dst []byte, items []any, path string) (_ []byte, e
 	return append(dst, ']'), nil
 }
 
-// appendNumber writes the shortest text that reads back as the same float64, without an exponent where that is short
-// (ECMAScript, Number::toString), so that 65536 is written as such.
+// appendNumber writes the shortest text that reads back as the same float64, without an exponent where ECMAScript has
+// none (Number::toString), so that 65536 is written as such.
 func appendNumber(dst []byte, v float64) []byte {
 	format := byte('f')
 	if abs := math.Abs(v); abs != 0 && (abs < 1e-6 || abs >= 1e21) {

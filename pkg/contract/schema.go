@@ -27,7 +27,7 @@ type Property struct {
 	kind        kind
 	nullable    bool
 	bounded     bool    // low and high hold
-	low, high   float64 // value of a number, characters of a string, items of an array; exact up to 2^53
+	low, high   float64 // value of a number, characters of a string, items of an array; within maxExact
 	fallback    any     // string, int64 or bool; nil: required
 	members     []Property
 }
@@ -69,11 +69,12 @@ func (p Property) Between(low, high float64) Property {
 	return p
 }
 
-// AtLeast bounds a number from below; the upper end is the largest exact integer.
+// AtLeast bounds a number from below; the upper end is the largest exact integer, which is not published.
 func (p Property) AtLeast(low float64) Property { return p.Between(low, maxExact) }
 
-// maxExact is 2^53: beyond it not every reader of JSON keeps an integer exactly.
-const maxExact = 1 << 53
+// maxExact is 2^53-1, the last integer that every reader of JSON keeps exactly (RFC 8259, section 6). It is one less than
+// float64 could hold: as a bound, 2^53 would let 2^53+1 pass, which rounds onto it.
+const maxExact = 1<<53 - 1
 
 // Default makes an argument optional; value is a string, int or bool.
 func (p Property) Default(value any) Property {
@@ -99,7 +100,8 @@ type Schema struct {
 	json []byte
 }
 
-// NewSchema checks the properties: names unique, defaults within their own bounds, arrays with an element.
+// NewSchema checks the properties: names unique, bounds in order and exact, defaults of their type and within their own
+// bounds.
 func NewSchema(properties ...Property) (Schema, error) {
 	root := Object("", "", properties...)
 	if err := root.check("object"); err != nil {
@@ -115,6 +117,32 @@ func (s Schema) JSON() []byte { return s.json }
 // Properties are the members in the order in which they are published.
 func (s Schema) Properties() []Property { return append([]Property(nil), s.root.members...) }
 
+// CheckArguments says why the schema cannot be that of arguments: they are strings, integers and booleans, and none is
+// null. The decoder knows no others.
+func (s Schema) CheckArguments() error {
+	for _, p := range s.root.members {
+		if p.kind != text && p.kind != integer && p.kind != boolean || p.nullable {
+			return fmt.Errorf("argument %s: no decoder for its type", p.name)
+		}
+	}
+	return nil
+}
+
+// CheckResult says why the schema cannot be that of a result, in which every member is always there.
+func (s Schema) CheckResult() error { return s.root.checkPresent() }
+
+func (p Property) checkPresent() error {
+	if p.fallback != nil {
+		return fmt.Errorf("result %s: a default makes it optional", p.name)
+	}
+	for _, m := range p.members {
+		if err := m.checkPresent(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (p Property) check(path string) error {
 	names := map[string]bool{}
 	for _, m := range p.members {
@@ -123,6 +151,9 @@ func (p Property) check(path string) error {
 			return fmt.Errorf("%s: name empty or used twice", where)
 		}
 		names[m.name] = true
+		if m.bounded && !(-maxExact <= m.low && m.low <= m.high && m.high <= maxExact) { // so that NaN fails too
+			return fmt.Errorf("%s: bounds from %v to %v", where, m.low, m.high)
+		}
 		if m.fallback != nil {
 			if complaint := m.complain(m.fallback); complaint != "" {
 				return fmt.Errorf("%s: default %s", where, complaint)

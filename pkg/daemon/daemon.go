@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -61,7 +63,19 @@ func Open(c config.Config, version string, stderr io.Writer) (d *Daemon, err err
 		d.offered = append(d.offered, t.Name)
 	}
 	d.server, err = d.join(c, public)
+	limitMemory(c.MaxReplyBytes)
 	return d, err
+}
+
+// workingBytes is what is needed beside the answers: arguments of all calls, files while they are decoded, the runtime.
+const workingBytes = 64 << 20
+
+// limitMemory makes the garbage collector work harder near the bound that the budgets add up to, instead of letting the
+// heap grow to twice what is alive. An operator's GOMEMLIMIT stands.
+func limitMemory(replyBytes int) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(int64(replyBytes) + workingBytes)
+	}
 }
 
 // tools opens the domains that are enabled and returns their tools.

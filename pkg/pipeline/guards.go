@@ -28,6 +28,9 @@ func (p *Pipeline) audit(ctx context.Context, c *call, inner next) error {
 	// A cancelled call is recorded too, so the record must not be stopped by the same cancel.
 	if failure := p.Recorder.Record(context.WithoutCancel(ctx), event); failure != nil {
 		p.Log.Error("audit record failed", "error", failure)
+		if silent { // nothing leaves anyway, and a cancelled call is not answered
+			return err
+		}
 		return problem.New(problem.AuditUnavailable, "the call could not be recorded, so its result is withheld")
 	}
 	return err
@@ -73,21 +76,27 @@ func (p *Pipeline) deadline(ctx context.Context, c *call, inner next) error {
 	work := *c // an abandoned call must not touch what the waiting side reads
 	done := make(chan error, 1)
 	go func() {
-		defer p.Slots.Release()
-		done <- p.protected(ctx, &work, inner)
+		err := ended(ctx, p.protected(ctx, &work, inner))
+		p.Slots.Release() // before the answer: a client that calls again upon it finds the place free, even without a wait
+		done <- err
 	}()
 	select {
 	case err := <-done:
 		*c = work
-		if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // the tool noticed first; why it ended is in the cause
-			return context.Cause(ctx)
-		}
 		return err
 	case <-ctx.Done():
 		c.out = slices.Clone(c.out[:c.head]) // the work may still be writing behind it
 		go release(done, &work)
 		return context.Cause(ctx)
 	}
+}
+
+// ended is how work has ended: where it gives back the end of its context, why that ended is in the cause.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // release waits for abandoned work and gives its reserved bytes back.
@@ -109,7 +118,11 @@ func (p *Pipeline) protected(ctx context.Context, c *call, inner next) (err erro
 		if fault, ok := cause.(runtime.Error); ok {
 			what = fault.Error()
 		}
-		p.Log.Error("panic in a tool", "tool", c.tool.Name, "panic", what, "stack", string(debug.Stack()))
+		tool := "" // the name that the caller wrote stays out of the log
+		if c.tool != nil {
+			tool = c.tool.Name
+		}
+		p.Log.Error("panic in a call", "tool", tool, "panic", what, "stack", string(debug.Stack()))
 		err = internal
 	}()
 	return inner(ctx, c)
@@ -152,8 +165,9 @@ const (
 )
 
 func (p *Pipeline) encode(ctx context.Context, c *call, inner next) (err error) {
-	hint := c.result.SizeHint()
-	out := slices.Grow(c.out, 2*hint+hint/4+len(resultHead)+len(resultText)+len(resultEnd))
+	plain, escaped := c.result.Sizes()
+	// No more than is reserved: the bound for a list of short numbers is several times too large.
+	out := slices.Grow(c.out, min(plain+escaped+frameBytes, c.reserve.Bytes()))
 	out = append(out, resultHead...)
 	start := len(out)
 	if out, err = c.tool.Output.Append(out, c.result); err != nil {
@@ -179,7 +193,7 @@ func outcome(err error) (refusal *problem.Problem, silent bool) {
 		return problem.New(problem.Deadline, "the call took too long and was stopped; ask for less"), false
 	case errors.Is(err, ErrClientCancelled), errors.Is(err, ErrShutdown):
 		return nil, true
-	case errors.As(err, &refusal):
+	case errors.As(err, &refusal) && refusal != nil: // a nil *Problem returned as an error is a tool's mistake
 		return refusal, false
 	}
 	return internal, false

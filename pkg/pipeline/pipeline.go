@@ -48,8 +48,8 @@ type Settings struct {
 	Recorder  Recorder
 }
 
-// Call is what comes in: a name and a raw object of arguments (nil if absent) that stays unchanged until the answer's
-// Release.
+// Call is what comes in: a name and a raw object of arguments (nil if absent), which belongs to the call from then on:
+// work that was abandoned at its deadline may still read it when the answer has long left.
 type Call struct {
 	Tool      string
 	Arguments []byte
@@ -111,19 +111,25 @@ func New(s Settings) (*Pipeline, error) {
 		return nil, fmt.Errorf("pipeline: timeout of %v", s.Timeout)
 	}
 	p := &Pipeline{Settings: s}
-	p.run = func(context.Context, *call) error { return nil }
-	for i := len(order) - 1; i >= 0; i-- {
-		guard, inner := order[i], p.run
-		p.run = func(ctx context.Context, c *call) error { return guard(p, ctx, c, inner) }
-	}
+	p.run = p.chain(order)
 	return p, nil
+}
+
+// chain puts a list together, outermost guard first.
+func (p *Pipeline) chain(guards []guard) next {
+	run := func(context.Context, *call) error { return nil }
+	for i := len(guards) - 1; i >= 0; i-- {
+		guard, inner := guards[i], run
+		run = func(ctx context.Context, c *call) error { return guard(p, ctx, c, inner) }
+	}
+	return run
 }
 
 // Run takes a call through the guards and returns its answer. The result object is appended to buffer, which Run takes
 // over: only what comes back as Result may be used again.
 func (p *Pipeline) Run(ctx context.Context, in Call, buffer []byte) Answer {
 	c := &call{Call: in, out: buffer, head: len(buffer)}
-	return p.answer(c, p.run(ctx, c))
+	return p.answer(c, p.protected(ctx, c, p.run))
 }
 
 // Overloaded answers a call for which there was no room even to wait. It is recorded like any other.

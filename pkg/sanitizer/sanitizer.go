@@ -123,7 +123,7 @@ const (
 )
 
 // refused lists every code point that is refused, in order. Besides C0, DEL and C1 these are Unicode's
-// Default_Ignorable_Code_Point with two exceptions and two additions: the variation selectors U+FE00 to U+FE0F pass
+// Default_Ignorable_Code_Point with two exceptions and two additions: the variation selectors U+FE0E and U+FE0F pass
 // (emoji need them), and of the format characters (Cf) the interlinear annotation and the Egyptian joiners are refused
 // too. Prepended marks such as U+0600 are visible and pass. The test compares this list with the tables of package
 // unicode.
@@ -145,6 +145,7 @@ var refused = []span{
 	{0x2066, 0x2069, bidi},
 	{0x206A, 0x206F, invisible},
 	{0x3164, 0x3164, invisible},
+	{0xFE00, 0xFE0D, invisible},
 	{0xFEFF, 0xFEFF, invisible},
 	{0xFFA0, 0xFFA0, invisible},
 	{0xFFF0, 0xFFFB, invisible},

@@ -2,6 +2,7 @@ package surface
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"mcp-server-suite/pkg/contract"
@@ -60,6 +61,9 @@ func Seal(server Server, tools ...Tool) (*Surface, error) {
 		if t.Name == "" || t.Title == "" || t.Description == "" || t.Run == nil || t.ReplyBytes == nil ||
 			t.Input.JSON() == nil || t.Output.JSON() == nil {
 			return nil, fmt.Errorf("tool %q is not complete", t.Name)
+		}
+		if err := errors.Join(t.Input.CheckArguments(), t.Output.CheckResult()); err != nil {
+			return nil, fmt.Errorf("tool %s: %w", t.Name, err)
 		}
 		if s.byName[t.Name] != nil {
 			return nil, fmt.Errorf("tool %q stands twice", t.Name)
