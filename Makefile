@@ -41,14 +41,14 @@ wiretest: ## bin/mcp-server-suite-wiretest, the daemon with the extra tools of t
 	$(GOBUILD) -tags wiretest -o bin/mcp-server-suite-wiretest ./cmd/mcp-server-suite
 
 .PHONY: test
-test: build ## build, then every test under the race detector, with and without the tag wiretest (TESTFLAGS=-count=1: nothing cached)
+test: build ## build, then every test with the race detector, also with the tag wiretest (TESTFLAGS=-count=1: nothing cached)
 	$(GO) test -race -timeout $(TESTTIMEOUT) $(TESTFLAGS) ./...
 	@pkgs=$$(scripts/tagged.sh wiretest); if [ -n "$$pkgs" ]; then \
 		echo "$(GO) test -race -tags wiretest -timeout $(TESTTIMEOUT) $(TESTFLAGS)" $$pkgs; \
 		$(GO) test -race -tags wiretest -timeout $(TESTTIMEOUT) $(TESTFLAGS) $$pkgs; fi
 
 .PHONY: check
-check: tools ## format, vet, staticcheck, gosec, floors, docs, modules, hygiene; reports every finding (CHECK="fmt vet": only these)
+check: tools ## format, modules, vet, staticcheck, gosec, floors, docs, hygiene (CHECK="fmt vet": only these)
 	@GO='$(GO)' scripts/check.sh $(CHECK)
 
 .PHONY: fmt
@@ -72,8 +72,8 @@ demo: ## the whole system once, from a bare machine (as root it installs the Deb
 	@GO='$(GO)' MAKE='$(MAKE)' scripts/demo.sh
 
 .PHONY: golden
-golden: ## rewrite the golden files: runs the tests named *Golden* with UPDATE_GOLDEN=1; read the diff before you commit it
-	UPDATE_GOLDEN=1 $(GO) test -count=1 -run Golden ./...
+golden: ## rewrite golden files and README tables (tests *Golden* and *Docs* with UPDATE_GOLDEN=1); then read the diff
+	UPDATE_GOLDEN=1 $(GO) test -count=1 -run 'Golden|Docs' ./...
 
 .PHONY: tools
 tools: ## bin/tools: gofumpt, staticcheck and gosec as pinned in scripts/tools/go.mod
