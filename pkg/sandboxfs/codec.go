@@ -8,7 +8,7 @@ import (
 // Encoding is one text encoding as the documentation shows it.
 type Encoding struct {
 	Name    string   // as Python's codecs.lookup gives it
-	Aliases []string // the other names, normalised as Normalize does
+	Aliases []string // the other names, in lower case with underscores
 	Decoder string   // what decodes it: "own", "x/text", "x/text, corrected to Python's" or "table from Python"
 	// Offsets says that a read may begin at an offset above 0. Otherwise a character's beginning cannot be told there,
 	// or the meaning of the bytes depends on those before.

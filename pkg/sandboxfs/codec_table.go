@@ -108,9 +108,9 @@ var codecs = []codec{
 	{name: "big5", aliases: "big5_tw csbig5 x_mac_trad_chinese", by: corrected, decode: big5.decoder(), refused: "0xC6A1 to 0xC8FE"},
 	{name: "cp950", aliases: "950 ms950", by: corrected, decode: cp950.decoder(), refused: "0xC6A1 to 0xC8FE"},
 	{name: "hz", aliases: "hz_gb hz_gb_2312 hzgb", by: corrected, decode: decodeHZ},
-	{name: "iso2022_jp", aliases: "csiso2022jp iso2022jp iso_2022_jp", by: corrected, decode: iso2022(designationsJP...)},
-	{name: "iso2022_jp_1", aliases: "iso2022jp_1 iso_2022_jp_1", by: corrected, decode: iso2022(designationsJP1...)},
-	{name: "iso2022_jp_ext", aliases: "iso2022jp_ext iso_2022_jp_ext", by: corrected, decode: iso2022(designationsJPExt...)},
+	{name: "iso2022_jp", aliases: "csiso2022jp iso2022jp iso_2022_jp", by: corrected, decode: iso2022(designationsJP...), refused: "other escape sequences"},
+	{name: "iso2022_jp_1", aliases: "iso2022jp_1 iso_2022_jp_1", by: corrected, decode: iso2022(designationsJP1...), refused: "other escape sequences"},
+	{name: "iso2022_jp_ext", aliases: "iso2022jp_ext iso_2022_jp_ext", by: corrected, decode: iso2022(designationsJPExt...), refused: "other escape sequences"},
 }
 
 // Where x/text has WHATWG's version of a charset (what browsers do) and Python that of the standard.
@@ -133,25 +133,24 @@ var (
 			0x8FA2B7: '~',
 		},
 	}
-	eucKR  = multibyte{charset: korean.EUCKR, length: lengthPair, refused: outsideEUC([]span{{0xA4D4, 0xA4D4}})}
+	eucKR  = multibyte{charset: korean.EUCKR, length: lengthPair, euc: true, refused: []span{{0xA4D4, 0xA4D4}}}
 	cp949  = multibyte{charset: korean.EUCKR, length: lengthPair}
 	gb2312 = multibyte{
 		charset: simplifiedchinese.GBK,
 		length:  lengthPair,
-		refused: outsideEUC([]span{
-			{0xA2A1, 0xA2AA}, {0xA2E3, 0xA2E3}, {0xA6E0, 0xA6F5}, {0xA8BB, 0xA8C0}, {0xF8A1, 0xFEFE},
-		}),
-		other: map[uint32]rune{0xA1A4: '\u30FB', 0xA1AA: '\u2015'},
+		euc:     true,
+		refused: []span{{0xA2A1, 0xA2AA}, {0xA2E3, 0xA2E3}, {0xA6E0, 0xA6F5}, {0xA8BB, 0xA8C0}, {0xF8A1, 0xFEFE}},
+		other:   map[uint32]rune{0xA1A4: '\u30FB', 0xA1AA: '\u2015'},
 	}
 	gbk = multibyte{
 		charset: simplifiedchinese.GBK,
 		length:  lengthPair,
-		refused: []span{{0x80, 0x80}, {0xA2E3, 0xA2E3}, {0xA3A0, 0xA3A0}, {0xA8BF, 0xA8BF}, {0xA989, 0xA995}, {0xFE50, 0xFE9F}},
+		refused: []span{{0xA2E3, 0xA2E3}, {0xA3A0, 0xA3A0}, {0xA8BF, 0xA8BF}, {0xA989, 0xA995}, {0xFE50, 0xFE9F}},
 	}
 	gb18030 = multibyte{
 		charset: simplifiedchinese.GB18030,
 		length:  lengthGB18030,
-		refused: []span{{0x80, 0x80}, {0xA3A0, 0xA3A0}},
+		refused: []span{{0xA3A0, 0xA3A0}},
 		other:   map[uint32]rune{0x8431A437: utf8.RuneError}, // the one charset that has U+FFFD as a character
 	}
 	big5 = multibyte{
@@ -170,15 +169,6 @@ var (
 		other:   map[uint32]rune{0xF9FE: '\u2593'},
 	}
 )
-
-// outsideEUC adds everything that has a byte below 0xA1, which the extended charsets have and the EUC ones have not.
-func outsideEUC(refused []span) []span {
-	refused = append(refused, span{0x80, 0xA0FF})
-	for lead := uint32(0xA1); lead <= 0xFE; lead++ {
-		refused = append(refused, span{lead << 8, lead<<8 | 0xA0})
-	}
-	return refused
-}
 
 // The designations of iso2022_jp, and what iso2022_jp_1 and iso2022_jp_ext add.
 var (

@@ -42,6 +42,7 @@ func stepwise(begin func() stepper) decoder {
 type multibyte struct {
 	charset encoding.Encoding
 	length  func(src []byte) int // bytes of the character that src begins with, which is not ASCII
+	euc     bool                 // no byte of a character is below 0xA1, though x/text's wider charset has such
 	refused []span               // x/text decodes these, and Python does not, or otherwise
 	other   map[uint32]rune      // x/text decodes these otherwise than Python
 }
@@ -76,6 +77,9 @@ func (m *multibyte) chars() func(raw []byte) rune {
 	return func(raw []byte) rune {
 		var value uint32
 		for _, c := range raw {
+			if m.euc && c <= 0xA0 {
+				return noRune
+			}
 			value = value<<8 | uint32(c)
 		}
 		if r, ok := m.other[value]; ok {
@@ -86,9 +90,9 @@ func (m *multibyte) chars() func(raw []byte) rune {
 				return noRune
 			}
 		}
-		n, used, err := charset.Transform(out, raw, true)
+		n, _, _ := charset.Transform(out, raw, true) // at the end of the text, and with room for two characters, no error
 		r, size := utf8.DecodeRune(out[:n])
-		if err != nil || used < len(raw) || size < n || r == utf8.RuneError {
+		if r == utf8.RuneError || size < n { // or the bytes are two characters for x/text
 			return noRune
 		}
 		return r

@@ -1,6 +1,7 @@
 package sandboxfs
 
 import (
+	"bytes"
 	"context"
 	"path"
 	"slices"
@@ -66,7 +67,7 @@ func (r *Root) find(ctx context.Context, asked string) (file, string, error) {
 // As in Python's non-strict realpath, what is missing or cannot be looked up is taken for something that is not a
 // symlink, and the rest of the path is applied by name.
 func (r *Root) resolve(ctx context.Context, asked string) (canonical string, found bool, err error) {
-	at := position{root: r}
+	at := position{root: r, inside: true}
 	defer at.leave(0)
 	links := 0
 	for rest := asked; rest != ""; {
@@ -75,7 +76,7 @@ func (r *Root) resolve(ctx context.Context, asked string) (canonical string, fou
 		}
 		if rest[0] == '/' { // only the caller's path or a link's target can begin like that
 			at.leave(0)
-			at.move("/")
+			at.move(nil)
 		}
 		var name string
 		name, rest, _ = strings.Cut(rest, "/")
@@ -91,13 +92,12 @@ func (r *Root) resolve(ctx context.Context, asked string) (canonical string, fou
 			return "", false, problem.New(problem.OutsideSandbox, "the path runs into a symlink loop", paramPath).
 				About(asked, "%s runs into a symlink loop")
 		}
-		if rest == "" {
-			rest = target
-		} else {
-			rest = target + "/" + rest
+		if rest != "" {
+			target += "/" + rest
 		}
+		rest = target
 	}
-	if at.outside != "" {
+	if !at.inside {
 		return "", false, problem.New(problem.OutsideSandbox, "the path resolves outside the sandbox", paramPath).
 			About(asked, "%s resolves outside the sandbox")
 	}
@@ -115,8 +115,9 @@ func (r *Root) resolve(ctx context.Context, asked string) (canonical string, fou
 // It holds one descriptor for each directory on that way, so never more than the tree is deep.
 type position struct {
 	root    *Root
-	outside string // absolute and clean; "" while inside
-	way     []level
+	inside  bool
+	way     []level // inside
+	outside []byte  // outside: the absolute path without a slash at the end, so "" for /
 }
 
 // level is one component below the root.
@@ -131,24 +132,27 @@ type level struct {
 func (p *position) step(name string) (target string, err error) {
 	switch {
 	case name == "" || name == ".":
-	case p.outside != "":
-		p.move(path.Join(p.outside, name))
-	case name != "..":
+	case p.inside && name != "..":
 		return p.enter(name)
-	case len(p.way) > 0:
+	case p.inside && len(p.way) > 0:
 		p.leave(len(p.way) - 1)
+	case p.inside:
+		p.move(parent(append(p.outside[:0], p.root.names[0]...)))
+	case name == "..":
+		p.move(parent(p.outside))
 	default:
-		p.move(path.Dir(p.root.names[0]))
+		p.move(append(append(p.outside, '/'), name...))
 	}
 	return "", nil
 }
 
+// parent cuts the last component off; the parent of / is /.
+func parent(absolute []byte) []byte { return absolute[:max(bytes.LastIndexByte(absolute, '/'), 0)] }
+
 // move puts the position, which is at the root or outside, at an absolute path, by name only.
-func (p *position) move(absolute string) {
+func (p *position) move(absolute []byte) {
 	p.outside = absolute
-	if slices.Contains(p.root.names, absolute) {
-		p.outside = ""
-	}
+	p.inside = slices.ContainsFunc(p.root.names, func(name string) bool { return name == string(absolute) })
 }
 
 // leave goes back up to the given depth.

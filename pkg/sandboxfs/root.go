@@ -3,6 +3,7 @@ package sandboxfs
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +24,8 @@ type Settings struct {
 type Root struct {
 	kernel   kernel
 	walkOnly bool
-	names    []string // absolute paths that mean the root: the canonical one first, then the operator's spelling
+	names    []string  // what means the root: its canonical path and the operator's spelling; "" is /
+	scratch  sync.Pool // of *scratch
 
 	mu  sync.RWMutex // read-locked while a read uses dir, so that Close cannot pull it away
 	dir int          // O_PATH descriptor, -1 after Close
@@ -43,11 +45,17 @@ func Open(s Settings) (*Root, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open sandbox %q: %w", canonical, err)
 	}
-	names := []string{canonical}
-	if spelling := filepath.Clean(s.Dir); spelling != canonical && !climbs(s.Dir) {
-		names = append(names, spelling)
+	names := []string{strings.TrimSuffix(canonical, "/")}
+	if !climbs(s.Dir) {
+		names = append(names, strings.TrimSuffix(filepath.Clean(s.Dir), "/"))
 	}
-	return &Root{kernel: linux(), walkOnly: s.ForceWalk, names: names, dir: dir}, nil
+	return &Root{
+		kernel:   linux(),
+		walkOnly: s.ForceWalk,
+		names:    names,
+		dir:      dir,
+		scratch:  sync.Pool{New: func() any { return new(scratch) }},
+	}, nil
 }
 
 // Close lets the directory go, after the reads that are under way have ended. A later Read is a fault. Closing twice

@@ -27,25 +27,20 @@ type designation struct {
 const escape = 0x1B
 
 // iso2022 decodes the seven-bit forms of Japanese (RFC 1468, RFC 2237). Like Python it passes control characters
-// through whatever the charset, keeps the charset over line ends, and takes an escape for a character where what
-// follows cannot be a designation.
+// through whatever the charset and keeps the charset over line ends. Unlike Python it refuses other escape sequences
+// than its own, which Python passes through together with all bytes up to the next capital.
 func iso2022(known ...designation) decoder {
 	return stepwise(func() stepper {
 		char := eucJP.chars()
 		set := setASCII
 		return func(src []byte) (rune, int) {
 			if src[0] == escape {
-				if len(src) == 1 {
-					return noRune, isCut
+				next, n := designated(known, src[1:])
+				if n > 0 {
+					set = next
+					n++
 				}
-				if strings.IndexByte("()$.&", src[1]) >= 0 {
-					next, n := designated(known, src[1:])
-					if n > 0 {
-						set = next
-						n++
-					}
-					return noRune, n
-				}
+				return noRune, n
 			}
 			if src[0] < ' ' {
 				return rune(src[0]), 1

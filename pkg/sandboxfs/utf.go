@@ -97,11 +97,11 @@ func decodeUTF32(order binary.ByteOrder) decoder {
 		b.Grow(len(src) / 2)
 		at := 0
 		for ; len(src)-at >= 4; at += 4 {
-			u := order.Uint32(src[at:])
-			if u > utf8.MaxRune || !utf8.ValidRune(rune(u)) {
+			r := rune(order.Uint32(src[at:]))
+			if !utf8.ValidRune(r) {
 				return "", at, false
 			}
-			b.WriteRune(rune(u))
+			b.WriteRune(r)
 		}
 		return b.String(), at, more || at == len(src)
 	}
