@@ -92,7 +92,7 @@ func serve(p Process, args []string) int {
 		fmt.Fprintln(p.Stderr, "mcp-server-suite:", err)
 		return ExitConfig
 	}
-	defer d.Close()
+	// Not closed: Close would wait for work that ignores its cancellation, and the process ends here anyway.
 	d.ServeStdio(p.Stdin, p.Stdout, p.Stderr)
 	return ExitDone
 }
