@@ -57,7 +57,7 @@ run() {
 	while read -r pkg name; do
 		n=$((n + 1))
 		set +e
-		$GO test -run '^$' -fuzz "^$name\$" -fuzztime "${each}s" -fuzzminimizetime 5s -parallel 2 "./$pkg" >"$log" 2>&1 </dev/null
+		$GO test -run '^$' -fuzz "^$name\$" -fuzztime "${each}s" -fuzzminimizetime 1x -parallel 2 "./$pkg" >"$log" 2>&1 </dev/null
 		status=$?
 		set -e
 		input=$(sed -nE 's/^ *Failing input written to (.*)$/\1/p' "$log" | tail -n 1)

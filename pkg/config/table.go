@@ -110,16 +110,26 @@ type word[T any] struct {
 }
 
 var booleans = []word[bool]{
-	{"true", true}, {"false", false}, {"1", true}, {"0", false},
-	{"yes", true}, {"no", false}, {"on", true}, {"off", false},
+	{"true", true},
+	{"false", false},
+	{"1", true},
+	{"0", false},
+	{"yes", true},
+	{"no", false},
+	{"on", true},
+	{"off", false},
 }
 
 var echoes = []word[bool]{{"off", false}, {"bounded", true}}
 
 // levels are the names of Python's logging (seed 000), WARN included because Python takes it too.
 var levels = []word[slog.Level]{
-	{"DEBUG", slog.LevelDebug}, {"INFO", slog.LevelInfo}, {"WARNING", slog.LevelWarn}, {"WARN", slog.LevelWarn},
-	{"ERROR", slog.LevelError}, {"CRITICAL", LevelCritical},
+	{"DEBUG", slog.LevelDebug},
+	{"INFO", slog.LevelInfo},
+	{"WARNING", slog.LevelWarn},
+	{"WARN", slog.LevelWarn},
+	{"ERROR", slog.LevelError},
+	{"CRITICAL", LevelCritical},
 }
 
 // words reads one of a list of words, in any ASCII letter case.

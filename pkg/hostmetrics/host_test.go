@@ -531,11 +531,15 @@ func FuzzSampleStaysInRange(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stat, meminfo, loadavg, cgroup, limit, current, quota, usage string) {
 		dir := t.TempDir()
 		must(t, build(dir, []txtar.File{
-			{Name: "proc/stat", Data: []byte(stat)}, {Name: "proc/meminfo", Data: []byte(meminfo)},
-			{Name: "proc/loadavg", Data: []byte(loadavg)}, {Name: "proc/1/cgroup", Data: []byte(cgroup)},
+			{Name: "proc/stat", Data: []byte(stat)},
+			{Name: "proc/meminfo", Data: []byte(meminfo)},
+			{Name: "proc/loadavg", Data: []byte(loadavg)},
+			{Name: "proc/1/cgroup", Data: []byte(cgroup)},
 			{Name: "cgroup/cgroup.controllers", Data: []byte("cpu memory\n")},
-			{Name: "cgroup/memory.max", Data: []byte(limit)}, {Name: "cgroup/memory.current", Data: []byte(current)},
-			{Name: "cgroup/cpu.max", Data: []byte(quota)}, {Name: "cgroup/cpu.stat", Data: []byte(usage)},
+			{Name: "cgroup/memory.max", Data: []byte(limit)},
+			{Name: "cgroup/memory.current", Data: []byte(current)},
+			{Name: "cgroup/cpu.max", Data: []byte(quota)},
+			{Name: "cgroup/cpu.stat", Data: []byte(usage)},
 		}))
 		figures, err := open(t, dir, 1).Sample(t.Context(), true)
 		must(t, err)

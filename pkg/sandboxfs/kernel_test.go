@@ -171,7 +171,8 @@ func TestSwapsAreStoppedByTheGuardThatIsThereForThem(t *testing.T) {
 		guard func(k *kernel, swap func())
 		open  func(k *kernel, swap func())
 	}{
-		{"directory, openat2", "d/secret", false,
+		{
+			"directory, openat2", "d/secret", false,
 			func(k *kernel, swap func()) {
 				openTree := k.openTree
 				k.openTree = func(dir int, name string) (int, error) { swap(); return openTree(dir, name) }
@@ -181,10 +182,13 @@ func TestSwapsAreStoppedByTheGuardThatIsThereForThem(t *testing.T) {
 					swap()
 					return unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY, 0)
 				}
-			}},
-		{"directory, walk", "d/secret", true,
+			},
+		},
+		{
+			"directory, walk", "d/secret", true,
 			func(k *kernel, swap func()) { k.openat = swapping(swap, unix.O_DIRECTORY, 0) },
-			func(k *kernel, swap func()) { k.openat = swapping(swap, unix.O_DIRECTORY, unix.O_NOFOLLOW) }},
+			func(k *kernel, swap func()) { k.openat = swapping(swap, unix.O_DIRECTORY, unix.O_NOFOLLOW) },
+		},
 	}
 	for _, test := range tests {
 		for _, guarded := range []bool{true, false} {

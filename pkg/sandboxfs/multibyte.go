@@ -13,8 +13,9 @@ type stepper func(src []byte) (r rune, n int)
 
 const (
 	noRune rune = -1
-	isCut       = 0
-	isBad       = -1
+
+	isCut = 0
+	isBad = -1
 )
 
 // stepwise decodes step by step; each text gets its own stepper, which may keep state.

@@ -69,11 +69,8 @@ func again[T any](call func() (T, error)) (T, error) {
 	}
 }
 
-// opener opens the directory that a canonical path below the root names: no symlink on it is followed, the last
-// component included. On error no descriptor stays open.
-type opener func(dir string) (int, error)
-
-// openDirectory is the opener in use.
+// openDirectory opens the directory that a canonical path below the root names, by one of two openers: no symlink on it
+// is followed, the last component included. On error no descriptor stays open.
 func (r *Root) openDirectory(dir string) (int, error) {
 	if !r.walkOnly {
 		fd, err := r.openAtOnce(dir)

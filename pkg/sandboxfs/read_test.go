@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf8"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -192,7 +193,7 @@ func TestTheCallersTextIsRepeatedOnlyInEchoes(t *testing.T) {
 			t.Errorf("%q: %v", asked, err)
 			continue
 		}
-		if plain := p.Text(false); strings.Contains(plain, "'") || len(asked) > 1 && strings.Contains(plain, asked) || strings.ContainsAny(plain, "\xff\x00") {
+		if plain := p.Text(false); strings.Contains(plain, "'") || len(asked) > 1 && strings.Contains(plain, asked) || !utf8.ValidString(plain) || strings.ContainsRune(plain, 0) {
 			t.Errorf("%q: without echo %q", asked, plain)
 		}
 	}

@@ -97,7 +97,7 @@ func decodeUTF32(order binary.ByteOrder) decoder {
 		b.Grow(len(src) / 2)
 		at := 0
 		for ; len(src)-at >= 4; at += 4 {
-			r := rune(order.Uint32(src[at:]))
+			r := rune(order.Uint32(src[at:])) // #nosec G115 -- what overflows is negative, and ValidRune refuses that
 			if !utf8.ValidRune(r) {
 				return "", at, false
 			}
