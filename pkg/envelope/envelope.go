@@ -138,6 +138,11 @@ func split(members []strictjson.Member) (p parts) {
 
 func assemble(doc strictjson.Document) (Message, *Rejection) {
 	p := split(doc.Members)
+	if p.method == nil && (p.result != nil || p.failure != nil) {
+		// Ignored (seed 000), however malformed: its id is one of ours, and an error sent back with it would answer
+		// whatever the client has asked under the same id.
+		return Message{Kind: Response}, nil
+	}
 	var id ID
 	if strictjson.IsString(p.id) || strictjson.IsInteger(p.id) {
 		id.raw = p.id
@@ -150,9 +155,6 @@ func assemble(doc strictjson.Document) (Message, *Rejection) {
 	}
 	if doc.DuplicateKey != strictjson.Nowhere {
 		return reject("duplicate object key")
-	}
-	if p.method == nil && (p.result != nil || p.failure != nil) {
-		return Message{Kind: Response}, nil
 	}
 	if p.id != nil && id.raw == nil {
 		return reject("id must be a string or an integer")
@@ -194,7 +196,7 @@ func (r *Rejection) Append(dst []byte) []byte {
 	return AppendError(dst, r.ID, r.Code, r.Text, []byte(r.Data))
 }
 
-// AppendResultHead appends a success response up to where the raw JSON of the result goes; resultTail ends it.
+// AppendResultHead appends a success response up to where the raw JSON of the result goes; AppendResultTail ends it.
 func AppendResultHead(dst []byte, id ID) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = id.Append(dst)

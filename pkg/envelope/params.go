@@ -101,9 +101,9 @@ func clientInfo(raw []byte, in *Initialize) bool {
 
 var callNames = []string{"name", "arguments", "task"}
 
-// ParseCall checks the params of tools/call. Unknown members are refused (seed 000: strict envelope); task is known and
-// not looked at, because a server that does not declare task support must treat the call as an ordinary one
-// (MCP 2025-11-25, tasks). It returns the name of the faulty member, "" if none is.
+// ParseCall checks the params of tools/call. Unknown members are refused (seed 000: strict envelope); task is known, an
+// object, and not looked into, because a server that does not declare task support must treat the call as an ordinary
+// one (MCP 2025-11-25, tasks). It returns the name of the faulty member, "" if none is.
 func ParseCall(raw []byte) (call Call, faulty string) {
 	if raw == nil {
 		return Call{}, "params"
@@ -141,7 +141,10 @@ func ParseCancelled(raw []byte) (key string, ok bool) {
 		key, ok = ID{value}.Key(), true
 		return true
 	})
-	return key, ok && faulty == ""
+	if faulty != "" {
+		return "", false
+	}
+	return key, ok
 }
 
 // ParseList checks the params of a list request. A cursor is refused: every list of this server is one page, so it has

@@ -17,9 +17,13 @@ const combineBytes = 64 << 10
 // ErrStuck is what Close returns when the other end took nothing for the whole time it was given.
 var ErrStuck = errors.New("output is not being read")
 
+// errClosed is why frames are dropped that come after Close.
+var errClosed = errors.New("output is closed")
+
 // Frame is one line to write, with its newline. Done, if set, is called exactly once, when the bytes have been written
-// or dropped: then the memory may be used again. Reserved says that the sender holds a reservation for the bytes, so
-// that the writer may keep them without limit of its own.
+// or dropped: then the memory may be used again. It is called while nothing is locked, by whoever is writing: it must
+// neither wait nor send. Reserved says that the sender holds a reservation for the bytes, so that the writer may keep
+// them without limit of its own.
 type Frame struct {
 	Bytes    []byte
 	Reserved bool
@@ -32,13 +36,16 @@ type Writer struct {
 	stream io.Writer
 
 	mu      sync.Mutex
-	changed sync.Cond // writing ended, backlog shrank or the stream failed
+	changed sync.Cond // writing ended, backlog shrank or err was set
 	due     []Frame
-	backlog int // unreserved bytes among due
-	writing bool
-	err     error
+	backlog int   // unreserved bytes among due
+	writing bool  // somebody is in drain
+	err     error // once it is set, due stays empty
 	failed  chan struct{}
-	scratch []byte // of whoever is writing
+
+	// Of whoever is writing.
+	batch   []Frame // what goes out in one write
+	scratch []byte
 }
 
 // NewWriter writes frames to stream.
@@ -48,7 +55,7 @@ func NewWriter(stream io.Writer) *Writer {
 	return w
 }
 
-// Failed is closed at the first error of the stream. From then on every frame is dropped.
+// Failed is closed at the first error of the stream, and by Fail and Close. From then on every frame is dropped.
 func (w *Writer) Failed() <-chan struct{} { return w.failed }
 
 // Send hands over one frame; the bytes belong to the writer until Done. It blocks while it writes, and, for an
@@ -75,7 +82,8 @@ func (w *Writer) Send(f Frame) {
 	w.drain()
 }
 
-// Fail drops everything that is due and everything that comes: for a stream whose other end is known to be gone.
+// Fail drops everything that is due and everything that comes: for a stream whose other end is known to be gone. Frames
+// that are in a Write of the stream are done when it returns.
 func (w *Writer) Fail(err error) {
 	w.mu.Lock()
 	dropped := w.fail(err)
@@ -83,17 +91,21 @@ func (w *Writer) Fail(err error) {
 	finish(dropped)
 }
 
-// Close waits until everything is written, for at most patience, and then drops the rest. It returns ErrStuck or the
-// stream's error if something was dropped.
+// Close waits until everything is written, for at most patience, and then drops the rest, and all that comes later. It
+// returns ErrStuck, or the stream's error, if something was dropped. It is called once. A Write that nobody ends may
+// outlive it, with the goroutine that is in it.
 func (w *Writer) Close(patience time.Duration) error {
-	timer := time.AfterFunc(patience, func() { w.Fail(ErrStuck) })
-	defer timer.Stop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.writing {
+		defer time.AfterFunc(patience, func() { w.Fail(ErrStuck) }).Stop()
+	}
 	for w.writing && w.err == nil {
 		w.changed.Wait()
 	}
-	return w.err
+	err := w.err
+	w.fail(errClosed) // drops nothing: nothing is due
+	return err
 }
 
 // fail records the first error and returns the frames that will never be written. The lock is held.
@@ -109,68 +121,63 @@ func (w *Writer) fail(err error) (dropped []Frame) {
 
 // drain writes until nothing is due. It is called with the lock held and writing set, and unlocks.
 func (w *Writer) drain() {
-	for w.err == nil && len(w.due) > 0 {
-		batch := w.due
-		w.due, w.backlog = nil, 0
+	for len(w.due) > 0 {
+		w.take()
 		w.mu.Unlock()
-		err := w.write(batch)
-		w.mu.Lock()
+		err := w.put()
+		finish(w.batch)
+		clear(w.batch)
 		if err != nil {
-			dropped := w.fail(err)
-			w.mu.Unlock()
-			finish(dropped)
-			w.mu.Lock()
+			w.Fail(err)
 		}
-		if w.due == nil && cap(batch) <= maxKeptFrames {
-			clear(batch)
-			w.due = batch[:0]
-		}
-		w.changed.Broadcast()
+		w.mu.Lock()
 	}
 	w.writing = false
 	w.changed.Broadcast()
 	w.mu.Unlock()
 }
 
+// take moves the frames of the next write from due to batch: one, or several short ones. The lock is held.
+func (w *Writer) take() {
+	n, total := 0, 0
+	for _, f := range w.due {
+		if total += len(f.Bytes); total > combineBytes && n > 0 {
+			break
+		}
+		if n++; !f.Reserved {
+			w.backlog -= len(f.Bytes)
+		}
+	}
+	w.batch = append(w.batch[:0], w.due[:n]...)
+	clear(w.due[:n])
+	switch {
+	case n < len(w.due):
+		w.due = w.due[n:]
+	case cap(w.due) <= maxKeptFrames:
+		w.due = w.due[:0]
+	default:
+		w.due = nil
+	}
+	w.changed.Broadcast()
+}
+
 // maxKeptFrames bounds the list that is kept for the next burst.
 const maxKeptFrames = 256
 
-// write writes a batch, short frames together. Every frame of it is finished, also after an error.
-func (w *Writer) write(batch []Frame) error {
-	for len(batch) > 0 {
-		n := together(batch)
-		err := w.put(batch[:n])
-		finish(batch[:n])
-		batch = batch[n:]
-		if err != nil {
-			finish(batch)
-			return err
-		}
-	}
-	return nil
-}
-
-// together is how many frames, one at least, go out in one write.
-func together(batch []Frame) int {
-	total := 0
-	for i, f := range batch {
-		if total += len(f.Bytes); total > combineBytes && i > 0 {
-			return i
-		}
-	}
-	return len(batch)
-}
-
-func (w *Writer) put(frames []Frame) error {
-	bytes := frames[0].Bytes
-	if len(frames) > 1 {
+// put writes the batch. Frames stay whole: a stream that took a part of one must fail.
+func (w *Writer) put() error {
+	bytes := w.batch[0].Bytes
+	if len(w.batch) > 1 {
 		w.scratch = w.scratch[:0]
-		for _, f := range frames {
+		for _, f := range w.batch {
 			w.scratch = append(w.scratch, f.Bytes...)
 		}
 		bytes = w.scratch
 	}
-	_, err := w.stream.Write(bytes)
+	n, err := w.stream.Write(bytes)
+	if err == nil && n < len(bytes) {
+		err = io.ErrShortWrite
+	}
 	return err
 }
 

@@ -145,3 +145,9 @@ func kernelRelease() string {
 	}
 	return strings.TrimSpace(string(text))
 }
+
+// Where a CPU figure comes from, for the report.
+const (
+	fromSchedstat = "schedstat"
+	fromStat      = "stat"
+)

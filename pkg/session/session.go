@@ -73,7 +73,8 @@ func (s *Session) Request(key, method string, cancel func()) (*Ticket, Verdict) 
 	return ticket, Accepted
 }
 
-// Initialized records that initialize was accepted. A refused one does not use up the one that is allowed.
+// Initialized records that initialize was accepted. A refused one does not use up the one that is allowed. Whoever reads
+// calls it, or not, before it asks about the next request: between the two a second initialize would be accepted too.
 func (s *Session) Initialized() {
 	s.mu.Lock()
 	s.initialized = true

@@ -38,8 +38,33 @@ func AppendEscaped[S ~string | ~[]byte](dst []byte, s S) []byte {
 	return dst
 }
 
-// AppendASCII appends JSON text that Scan has accepted, with what is not printable ASCII turned into escapes. Such bytes
-// occur only inside strings, so the value stays equal.
+// EscapedLen returns how many bytes AppendEscaped makes of s, and how many it makes of those when they are escaped once
+// more, as JSON inside a JSON string is.
+func EscapedLen[S ~string | ~[]byte](s S) (once, twice int) {
+	for i := 0; i < len(s); {
+		n := plainPrefix(s[i:])
+		once, twice, i = once+n, twice+n, i+n
+		if i >= len(s) {
+			break
+		}
+		var escape [12]byte // of one character; its backslashes double
+		var tail [utf8.UTFMax]byte
+		piece, size := appendEscape(escape[:0], s[i]), 1
+		if s[i] >= utf8.RuneSelf {
+			piece, size = appendRune(escape[:0], tail[:copy(tail[:], s[i:])])
+		}
+		for _, c := range piece {
+			if c == '\\' || c == '"' {
+				twice++
+			}
+		}
+		once, twice, i = once+len(piece), twice+len(piece), i+size
+	}
+	return once, twice
+}
+
+// AppendASCII appends JSON text that Scan has accepted, with DEL and what is not ASCII turned into escapes. Such bytes
+// occur only inside strings, so the value stays equal. White space between values stays, a newline too.
 func AppendASCII(dst, text []byte) []byte {
 	start := 0
 	for i := 0; i < len(text); {
@@ -84,7 +109,7 @@ func appendEscape(dst []byte, c byte) []byte {
 // appendRune appends the escape of the first code point of text and returns how many bytes it took.
 func appendRune(dst, text []byte) ([]byte, int) {
 	r, size := utf8.DecodeRune(text)
-	if r == utf8.RuneError && size == 1 && len(text) >= 3 && text[0] == 0xED && text[1] >= 0xA0 && text[1] < 0xC0 {
+	if r == utf8.RuneError && size == 1 && isWTF8Surrogate(text) {
 		return appendU(dst, 0xD000|rune(text[1]&0x3F)<<6|rune(text[2]&0x3F)), 3
 	}
 	if r >= 0x10000 {
@@ -92,6 +117,10 @@ func appendRune(dst, text []byte) ([]byte, int) {
 		return appendU(appendU(dst, 0xD800+r>>10), 0xDC00+r&0x3FF), size
 	}
 	return appendU(dst, r), size
+}
+
+func isWTF8Surrogate(text []byte) bool {
+	return len(text) >= 3 && text[0] == 0xED && text[1]&0xE0 == 0xA0 && text[2]&0xC0 == 0x80
 }
 
 // plainPrefix returns how many bytes at the beginning of s stand for themselves in a JSON string: printable ASCII

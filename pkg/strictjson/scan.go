@@ -59,26 +59,24 @@ type Scanner struct {
 // Scan checks that text is exactly one JSON value. It returns ErrSyntax, ErrUTF8 or ErrDepth, whichever comes first in
 // the text. Duplicate keys do not stop it: the rest must be JSON too before anybody may trust the id of a message.
 func (s *Scanner) Scan(text []byte) (Document, error) {
-	s.text, s.at, s.keys, s.members, s.doc = text, 0, s.keys[:0], s.members[:0], Document{}
+	*s = Scanner{text: text, keys: s.keys[:0], members: s.members[:0]}
+	defer s.forget()
 	s.space()
 	start := s.at
 	if err := s.value(0); err != nil {
-		s.forget()
 		return Document{}, err
 	}
 	end := s.at
 	s.space()
 	if s.at != len(text) {
-		s.forget()
-		return Document{}, ErrSyntax
+		return Document{}, s.wrong()
 	}
 	s.doc.Value, s.doc.Members = text[start:end], s.members
-	doc := s.doc
-	s.forget()
-	return doc, nil
+	return s.doc, nil
 }
 
-// forget drops what points into the caller's text, and scratch memory that one hostile line has grown.
+// forget drops what points into the caller's text, but for the members, which are in use until the next Scan, and
+// scratch memory that one hostile line has grown.
 func (s *Scanner) forget() {
 	const keep = 1024
 	clear(s.keys[:cap(s.keys)])
@@ -174,7 +172,6 @@ func (s *Scanner) object(depth int) error {
 		}
 		s.space()
 		if s.take('}') {
-			clear(s.keys[base:])
 			s.keys = s.keys[:base]
 			return nil
 		}
@@ -252,10 +249,11 @@ func (s *Scanner) take(c byte) bool {
 }
 
 func (s *Scanner) literal(word string) error {
-	if len(s.text)-s.at < len(word) || string(s.text[s.at:s.at+len(word)]) != word {
-		return ErrSyntax
+	for i := range len(word) {
+		if !s.take(word[i]) {
+			return s.wrong()
+		}
 	}
-	s.at += len(word)
 	return nil
 }
 
@@ -263,17 +261,17 @@ func (s *Scanner) literal(word string) error {
 func (s *Scanner) number() error {
 	s.take('-')
 	if !s.take('0') && !s.digits() {
-		return ErrSyntax
+		return s.wrong()
 	}
 	if s.take('.') && !s.digits() {
-		return ErrSyntax
+		return s.wrong()
 	}
 	if s.take('e') || s.take('E') {
 		if !s.take('+') {
 			s.take('-')
 		}
 		if !s.digits() {
-			return ErrSyntax
+			return s.wrong()
 		}
 	}
 	return nil
@@ -351,9 +349,9 @@ func escapeLength(text []byte) (n int, lone bool) {
 
 func isSurrogate(u rune) bool { return u >= 0xD800 && u < 0xE000 }
 
-// pair joins the high surrogate hi with an escape of a low one that rest begins with.
+// pair joins hi, if it is a high surrogate, with an escape of a low one that rest begins with.
 func pair(hi rune, rest []byte) (rune, bool) {
-	if hi >= 0xDC00 || len(rest) < 6 || rest[0] != '\\' || rest[1] != 'u' {
+	if hi < 0xD800 || hi >= 0xDC00 || len(rest) < 6 || rest[0] != '\\' || rest[1] != 'u' {
 		return 0, false
 	}
 	lo, ok := hex4(rest[2:])
