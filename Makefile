@@ -64,7 +64,7 @@ race: ## swap symlinks under a running reader, RACETIME for each of two ways (de
 	@GO='$(GO)' RACETIME='$(RACETIME)' scripts/race.sh
 
 .PHONY: bench
-bench: build ## latency and throughput of the built daemon, measured by bin/mcp-proof
+bench: build wiretest ## latency and throughput of the built daemon, measured by bin/mcp-proof
 	bin/mcp-proof latency
 
 .PHONY: demo
