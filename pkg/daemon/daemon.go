@@ -6,8 +6,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"time"
 
 	"mcp-server-suite/pkg/admission"
@@ -35,6 +37,8 @@ type Daemon struct {
 // Open opens what the configuration asks for. version is shown to clients; log lines go to stderr. On error nothing
 // stays open; the error names the variable to correct where one is at fault.
 func Open(c config.Config, version string, stderr io.Writer) (d *Daemon, err error) {
+	// A write to a closed stdout or stderr is an error to handle, not the end of the process. The log may begin here.
+	signal.Ignore(syscall.SIGPIPE)
 	d = &Daemon{log: newLog(c.LogLevel, stderr)}
 	defer func() {
 		if err != nil {
@@ -111,11 +115,15 @@ func (d *Daemon) tools(c config.Config) ([]surface.Tool, error) {
 	return append(offered, extra...), err
 }
 
+// writtenWait is the least time to wait for reply bytes, also where a slot is not waited for: an answer gives its bytes
+// back just after it is written, when a quick client may have called again already.
+const writtenWait = 100 * time.Millisecond
+
 // join puts the guards around the surface and the wire in front of them.
 func (d *Daemon) join(c config.Config, public *surface.Surface) (*mcpserve.Server, error) {
 	clean, err1 := sanitizer.New(sanitizer.Settings{MaxDepth: c.MaxArgumentDepth, MaxItems: c.MaxArgumentItems})
 	slots, err2 := admission.NewSlots(c.MaxConcurrentTools, c.ToolAcquireTimeout)
-	budget, err3 := admission.NewBudget(c.MaxReplyBytes, c.ToolAcquireTimeout)
+	budget, err3 := admission.NewBudget(c.MaxReplyBytes, max(c.ToolAcquireTimeout, writtenWait))
 	gate, err4 := admission.NewGate(c.MaxConcurrentTools + c.MaxWaitingCalls)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return nil, err

@@ -24,7 +24,6 @@ func (d *Daemon) ServeStdio(in io.Reader, out, stderr io.Writer) {
 	if f, ok := in.(*os.File); ok && isTerminal(f) {
 		_, _ = io.WriteString(stderr, terminalNotice) // nobody to tell if stderr is gone
 	}
-	signal.Ignore(syscall.SIGPIPE) // a write to a closed stdout is an error to handle, not the end of the process
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)

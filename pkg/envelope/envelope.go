@@ -15,6 +15,10 @@ const (
 	InternalError  = -32603
 )
 
+// MaxIDBytes is the longest id that is taken, as it is written. Ids of waiting calls are kept and come back escaped, up to
+// six times as long; without a bound of their own a few hundred of them fill the memory (measured: 400 ids of 1 MiB).
+const MaxIDBytes = 16 << 10
+
 // Kind is what a message is.
 type Kind uint8
 
@@ -46,6 +50,9 @@ func (id ID) Append(dst []byte) []byte {
 	}
 	return strictjson.AppendASCII(dst, id.raw)
 }
+
+// Size is how many bytes the id has as it was written.
+func (id ID) Size() int { return len(id.raw) }
 
 // Clone returns the id with memory of its own.
 func (id ID) Clone() ID { return ID{append([]byte(nil), id.raw...)} }
@@ -144,7 +151,7 @@ func assemble(doc strictjson.Document) (Message, *Rejection) {
 		return Message{Kind: Response}, nil
 	}
 	var id ID
-	if strictjson.IsString(p.id) || strictjson.IsInteger(p.id) {
+	if len(p.id) <= MaxIDBytes && (strictjson.IsString(p.id) || strictjson.IsInteger(p.id)) {
 		id.raw = p.id
 	}
 	reject := func(text string) (Message, *Rejection) {
@@ -155,6 +162,9 @@ func assemble(doc strictjson.Document) (Message, *Rejection) {
 	}
 	if doc.DuplicateKey != strictjson.Nowhere {
 		return reject("duplicate object key")
+	}
+	if len(p.id) > MaxIDBytes {
+		return reject("id is too long")
 	}
 	if p.id != nil && id.raw == nil {
 		return reject("id must be a string or an integer")

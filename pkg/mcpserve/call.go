@@ -35,7 +35,7 @@ func (c *conn) call(m envelope.Message) bool {
 	if params.Arguments != nil {
 		in.Arguments = append([]byte(nil), params.Arguments...) // the line is reused
 	}
-	id, size := m.ID.Clone(), len(m.Params)
+	id, size := m.ID.Clone(), len(m.Params)+m.ID.Size()
 	if !c.Gate.Enter(size) {
 		defer cancel(nil)
 		defer c.calls.Done()

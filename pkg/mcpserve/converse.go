@@ -76,25 +76,25 @@ type sdkMessage struct {
 // pending is the one message of the conversation that waits for its answer. The reading goroutine sets it before it
 // delivers the message; Write reads it afterwards.
 type pending struct {
-	number  int64
-	id      envelope.ID
-	method  string
-	ticket  *session.Ticket
-	written chan struct{}
-	ready   bool // notifications/initialized has been delivered
+	number int64
+	answer chan *jsonrpc.Response // holds one
+	ready  bool                   // notifications/initialized has been delivered
 }
 
-// converse has the SDK answer a message, and returns when the answer is written; false ends the reading.
+// converse has the SDK answer a message, and returns when the answer is written; false ends the reading. The answer is
+// written here and not by the SDK's goroutine: where nobody reads the output, that one could not end.
 func (c *conn) converse(m envelope.Message, ticket *session.Ticket, params json.RawMessage) bool {
-	p := &c.pending
-	p.number++
-	p.id, p.method, p.ticket, p.written = m.ID, m.Method, ticket, make(chan struct{})
-	written := p.written
-	if !c.deliver(sdkMessage{number: p.number, method: m.Method, params: params}) {
+	c.pending.number++
+	answer := make(chan *jsonrpc.Response, 1)
+	c.pending.answer = answer
+	if !c.deliver(sdkMessage{number: c.pending.number, method: m.Method, params: params}) {
 		return false
 	}
 	select {
-	case <-written:
+	case response := <-answer:
+		if c.session.Claim(ticket) {
+			c.out.Send(framing.Frame{Bytes: conversationFrame(m, response)})
+		}
 		return true
 	case <-c.closed:
 		return false
@@ -137,26 +137,28 @@ func (c *conn) Read(context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// Write sends the SDK's answer to the message that is pending. It sends nothing else: this server asks its client
-// nothing and notifies it of nothing.
+// Write takes the SDK's answer to the message that is pending. It takes nothing else: this server asks its client nothing
+// and notifies it of nothing.
 func (c *conn) Write(_ context.Context, m jsonrpc.Message) error {
 	response, ok := m.(*jsonrpc.Response)
-	if !ok || response.ID.Raw() != c.pending.number || !c.session.Claim(c.pending.ticket) {
+	if !ok || response.ID.Raw() != c.pending.number {
 		return nil
 	}
-	c.out.Send(framing.Frame{Bytes: c.pending.frame(response)})
-	close(c.pending.written)
+	select {
+	case c.pending.answer <- response:
+	default: // a second answer to one message
+	}
 	return nil
 }
 
-// frame renders the SDK's answer: ASCII, with the client's own id. Every message that reaches the SDK has been checked,
-// so an error of its is a fault, and its text (which may quote) stays here.
-func (p *pending) frame(r *jsonrpc.Response) []byte {
+// conversationFrame renders the SDK's answer: ASCII, with the client's own id. Every message that reaches the SDK has
+// been checked, so an error of its is a fault, and its text (which may quote) stays here.
+func conversationFrame(m envelope.Message, r *jsonrpc.Response) []byte {
 	if r.Error != nil {
-		return envelope.AppendError(nil, p.id, envelope.InternalError, "Internal error", nil)
+		return envelope.AppendError(nil, m.ID, envelope.InternalError, "Internal error", nil)
 	}
-	out := envelope.AppendResultHead(nil, p.id)
-	if p.method == session.MethodToolsList {
+	out := envelope.AppendResultHead(nil, m.ID)
+	if m.Method == session.MethodToolsList {
 		out = appendWithout(out, r.Result, "ttlMs", "cacheScope")
 	} else {
 		out = strictjson.AppendASCII(out, r.Result)

@@ -63,6 +63,32 @@ func TestAppendEscapedPutsJSONIntoAString(t *testing.T) {
 	}
 }
 
+// checkLengths compares EscapedLen with what AppendEscaped does.
+func checkLengths(t *testing.T, s string) {
+	t.Helper()
+	text := strictjson.AppendEscaped(nil, s)
+	again := strictjson.AppendEscaped(nil, text)
+	if once, twice := strictjson.EscapedLen(s); once != len(text) || twice != len(again) {
+		t.Errorf("EscapedLen(%.40q) = %d, %d, want %d, %d", s, once, twice, len(text), len(again))
+	}
+	if once, twice := strictjson.EscapedLen([]byte(s)); once != len(text) || twice != len(again) {
+		t.Errorf("EscapedLen([]byte(%.40q)) = %d, %d, want %d, %d", s, once, twice, len(text), len(again))
+	}
+}
+
+func TestEscapedLenIsWhatAppendEscapedMakes(t *testing.T) {
+	for _, s := range []string{
+		"", "plain", "0123456789abcdef", `a"b\c`, "\n\r\t", "\x00\b\x1f\x7f", "\u00e9", "\u20ac\u2028", "\U0001F600", "\uFFFD",
+		"\xed\xa0\x80", "\xed\xa0\"", "\xed\xa0", "\xff", "a\xe2\x82", strings.Repeat(`"\`, 1000), `{"a":"\u00e9\n"}`,
+		strings.Repeat("plain text and \u00e9, ", 100), "0123456\n89abcde\"f\U0001F600",
+	} {
+		checkLengths(t, s)
+	}
+	for c := range 0x100 {
+		checkLengths(t, "x"+string([]byte{byte(c)})+"y")
+	}
+}
+
 // The pipeline escapes a part of the very buffer that it appends to.
 func TestAppendEscapedMayReadWhatDstHolds(t *testing.T) {
 	text := strings.Repeat("{\"a\":\"\\\u00e9\"}", 1000)

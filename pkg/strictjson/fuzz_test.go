@@ -215,6 +215,7 @@ func FuzzAppendString(f *testing.F) {
 		if !bytes.Equal(raw, strictjson.AppendString(nil, string(s))) {
 			t.Fatalf("string and bytes differ for %q", s)
 		}
+		checkLengths(t, string(s))
 		if _, err := new(strictjson.Scanner).Scan(raw); err != nil {
 			t.Fatalf("%q is written as %q: %v", s, raw, err)
 		}
