@@ -141,8 +141,10 @@ func TestAClientThatSendsWithoutReadingSlowsItselfDown(t *testing.T) {
 		last = sent.Load()
 		time.Sleep(300 * time.Millisecond)
 	}
-	if n := sent.Load(); n < 1000 || n == lines {
-		t.Errorf("%d of %d lines were taken from a client that reads nothing", n, lines)
+	n := sent.Load()
+	t.Logf("%d of %d lines are taken from a client that reads nothing", n, lines)
+	if n < 1000 || n == lines {
+		t.Error("that is none, or all")
 	}
 	if grown := s.figures().RSSBytes - before; grown > 32<<20 {
 		t.Errorf("%d KiB more resident", grown>>10)

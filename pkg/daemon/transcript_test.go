@@ -249,12 +249,7 @@ func (p *player) write(count int, quoted string) error {
 	if err != nil {
 		return err
 	}
-	all := strings.Repeat(text, count)
-	if p.deaf { // the daemon may be gone
-		_ = p.Send([]byte(all))
-		return nil
-	}
-	return p.Send([]byte(all))
+	return p.Send([]byte(strings.Repeat(text, count)))
 }
 
 func (p *player) await(n int) {

@@ -313,6 +313,9 @@ func TestIDComesBackAsAnEqualValueInASCII(t *testing.T) {
 		if got := string(id.Append([]byte("x"))); got != "x"+c.want {
 			t.Errorf("%s (%s): got %s, want x%s", c.name, c.why, got, c.want)
 		}
+		if id.Size() != len(c.raw) || id.Clone().Size() != len(c.raw) {
+			t.Errorf("%s: size %d, written in %d bytes", c.name, id.Size(), len(c.raw))
+		}
 		for _, line := range [][]byte{
 			envelope.AppendError(nil, id, envelope.InternalError, "Internal error", nil),
 			envelope.AppendResultTail(append(envelope.AppendResultHead(nil, id), `{}`...)),
@@ -330,6 +333,9 @@ func TestIDOfNothingIsNull(t *testing.T) {
 	}
 	if got := string(envelope.ID{}.Clone().Append(nil)); got != "null" {
 		t.Errorf("a clone is %s", got)
+	}
+	if n := (envelope.ID{}).Size(); n != 0 {
+		t.Errorf("size %d", n)
 	}
 }
 

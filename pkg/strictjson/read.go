@@ -65,13 +65,11 @@ func skipValue(text []byte, i int) int {
 		case '{', '[':
 			depth++
 			i++
-			continue
 		case '}', ']':
 			depth--
 			i++
 		case ',', ':', ' ', '\t', '\r', '\n':
 			i++
-			continue
 		default:
 			for i < len(text) && !isDelimiter(text[i]) {
 				i++

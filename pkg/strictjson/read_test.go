@@ -102,6 +102,9 @@ func TestStringDecodesStringsOnly(t *testing.T) {
 		{"low after a letter's escape", `"\u0041\udc00"`, "A\xed\xb0\x80", true, "a letter is no half of a pair: the sanitizer must see the surrogate"},
 		{"low after an escape above the range", `"\ue000\udc00"`, "\ue000\xed\xb0\x80", true, "no half of a pair"},
 		{"low before high", `"\udc00\ud800"`, "\xed\xb0\x80\xed\xa0\x80", true, "the wrong way round"},
+		{"low before low", `"\udc00\udc00"`, "\xed\xb0\x80\xed\xb0\x80", true, "a low one is no first half"},
+		{"high before another escape and four digits", `"\ud83d\ndc00"`, "\xed\xa0\xbd\ndc00", true, "only an escape by number is a half"},
+		{"high before text like an escape", `"\ud83dxudc00"`, "\xed\xa0\xbdxudc00", true, "only an escape by number is a half"},
 		{"high before a letter", `"\ud83dx"`, "\xed\xa0\xbdx", true, "the letter stays"},
 		{"high before a letter's escape", `"\ud83d\u0078"`, "\xed\xa0\xbdx", true, "the letter stays"},
 		{"two high and a low", `"\ud83d\ud83d\ude00"`, "\xed\xa0\xbd\U0001F600", true, "the second is half of a pair"},
@@ -133,8 +136,9 @@ func TestEveryEscapeDecodesToItsCodePoint(t *testing.T) {
 				t.Errorf("%s decodes to valid UTF-8 %q", raw, got)
 			}
 		}
-		if got != want {
-			t.Errorf("%s: got %q, want %q", raw, got, want)
+		capitals, _ := strictjson.String(fmt.Appendf(nil, `"\u%04X"`, r))
+		if got != want || capitals != want {
+			t.Errorf("%s: got %q and %q, want %q", raw, got, capitals, want)
 		}
 	}
 }

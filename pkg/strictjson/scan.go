@@ -75,14 +75,11 @@ func (s *Scanner) Scan(text []byte) (Document, error) {
 	return s.doc, nil
 }
 
-// forget drops what points into the caller's text, but for the members, which are in use until the next Scan, and
-// scratch memory that one hostile line has grown.
+// forget drops what points into the caller's text, but for the members, which are in use until the next Scan, and the
+// list of members that one hostile line has grown. The list of keys is bounded by MaxDepth times manyKeys.
 func (s *Scanner) forget() {
 	const keep = 1024
 	clear(s.keys[:cap(s.keys)])
-	if cap(s.keys) > keep {
-		s.keys = nil
-	}
 	if cap(s.members) > keep {
 		s.members = nil
 	}
@@ -124,10 +121,8 @@ func (s *Scanner) value(depth int) error {
 
 // wrong tells an unexpected byte that is no UTF-8 from one that is: both end the line, the second is the sender's grammar.
 func (s *Scanner) wrong() error {
-	if s.at < len(s.text) {
-		if r, n := utf8.DecodeRune(s.text[s.at:]); r == utf8.RuneError && n == 1 {
-			return ErrUTF8
-		}
+	if r, n := utf8.DecodeRune(s.text[s.at:]); r == utf8.RuneError && n == 1 {
+		return ErrUTF8
 	}
 	return ErrSyntax
 }
