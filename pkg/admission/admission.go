@@ -55,26 +55,6 @@ func (g *Gate) Leave(argumentBytes int) {
 	g.bytes -= argumentBytes
 }
 
-// Slots are the places of running calls.
-type Slots struct {
-	places *semaphore.Weighted
-	wait   time.Duration
-}
-
-// NewSlots makes count places, 1 at least, for which a call waits at most wait; 0 refuses at once.
-func NewSlots(count int, wait time.Duration) (*Slots, error) {
-	if count < 1 || wait < 0 {
-		return nil, fmt.Errorf("%d slots with a wait of %v", count, wait)
-	}
-	return &Slots{places: semaphore.NewWeighted(int64(count)), wait: wait}, nil
-}
-
-// Acquire takes a place, in order of arrival. It returns ErrBusy after the wait, or the context's cause if that ends first.
-func (s *Slots) Acquire(ctx context.Context) error { return acquire(ctx, s.places, 1, s.wait) }
-
-// Release gives a place back.
-func (s *Slots) Release() { s.places.Release(1) }
-
 // Budget is a stock of reply bytes.
 type Budget struct {
 	stock *semaphore.Weighted

@@ -19,13 +19,39 @@ const wait = 5 * time.Second
 
 var errCause = errors.New("why it was cancelled")
 
-func newSlots(t testing.TB, count int, wait time.Duration) *admission.Slots {
+// desk joins and waits in one step, and gives back the slot that was taken first.
+type desk struct {
+	*admission.Slots
+	mu   sync.Mutex
+	held []*admission.Place
+}
+
+func (d *desk) Acquire(ctx context.Context) error {
+	p := d.Join()
+	if err := p.Wait(ctx); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	d.held = append(d.held, p)
+	d.mu.Unlock()
+	return nil
+}
+
+func (d *desk) Release() {
+	d.mu.Lock()
+	p := d.held[0]
+	d.held = d.held[1:]
+	d.mu.Unlock()
+	p.Leave()
+}
+
+func newSlots(t testing.TB, count int, wait time.Duration) *desk {
 	t.Helper()
 	s, err := admission.NewSlots(count, wait)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return &desk{Slots: s}
 }
 
 func newBudget(t testing.TB, size int, wait time.Duration) *admission.Budget {
@@ -187,6 +213,61 @@ func TestSlotsAreGivenInOrderOfArrival(t *testing.T) {
 		s.Release()
 		s.Release()
 	})
+}
+
+func TestTheOrderIsThatOfJoiningNotOfWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(t, 1, wait)
+		if err := s.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var places []*admission.Place
+		for range 10 {
+			places = append(places, s.Join())
+		}
+		var order []int
+		turn := make(chan int)
+		for i := range places { // the last begins to wait first, as the scheduler would have it
+			i = len(places) - 1 - i
+			go func() {
+				if err := places[i].Wait(t.Context()); err != nil {
+					t.Errorf("call %d: %v", i, err)
+				}
+				turn <- i
+				places[i].Leave()
+			}()
+			synctest.Wait()
+		}
+		s.Release()
+		for range places {
+			order = append(order, <-turn)
+		}
+		if !slices.IsSorted(order) {
+			t.Errorf("served in the order %v", order)
+		}
+	})
+}
+
+func TestWhoLeavesTheLineIsPassedOver(t *testing.T) {
+	s := newSlots(t, 1, wait)
+	first, second, third := s.Join(), s.Join(), s.Join()
+	second.Leave()
+	second.Leave()
+	first.Leave()
+	first.Leave() // must not give a second slot
+	if err := third.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fourth := s.Join()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errCause)
+	if err := fourth.Wait(ctx); err != errCause {
+		t.Errorf("beside the only slot: %v", err)
+	}
+	third.Leave()
+	if err := s.Acquire(t.Context()); err != nil {
+		t.Errorf("the slot is lost: %v", err)
+	}
 }
 
 func TestAnArrivalDoesNotOvertakeThoseWhoWait(t *testing.T) {

@@ -2,9 +2,11 @@ package daemon_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -155,6 +157,32 @@ func TestACancelledCallFreesItsSlot(t *testing.T) {
 		}
 		s.cancel(i)
 		into[any](t, s.call("rows", `{}`)) // waits as long as the slot is taken: longer than the client's patience
+	}
+}
+
+// A goroutine for each call would start the last of a burst first.
+func TestCallsRunInTheOrderInWhichTheyCame(t *testing.T) {
+	t.Parallel()
+	s := open(t, "MCP_MAX_CONCURRENT_TOOLS=1")
+	const calls = 50
+	var burst strings.Builder
+	for i := range calls {
+		fmt.Fprintf(&burst, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`+"\n", i, callParams("rows", `{"sleep_ms":5}`))
+	}
+	s.send(burst.String())
+	if err := s.CloseInput(); err != nil {
+		t.Fatal(err)
+	}
+	var order []int
+	for _, line := range s.rest() {
+		var answer struct{ ID int }
+		if err := json.Unmarshal(line, &answer); err != nil {
+			t.Fatal(err)
+		}
+		order = append(order, answer.ID)
+	}
+	if len(order) != calls || !slices.IsSorted(order) {
+		t.Errorf("answered in the order %v", order)
 	}
 }
 

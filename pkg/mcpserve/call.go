@@ -42,6 +42,7 @@ func (c *conn) call(m envelope.Message) bool {
 		c.respond(ticket, id, c.Pipeline.Overloaded(ctx, in, resultHead(id)))
 		return true
 	}
+	in.Place = c.Pipeline.Join()
 	go func() {
 		defer c.calls.Done()
 		defer c.Gate.Leave(size)

@@ -101,10 +101,10 @@ func end(t *testing.T, s *stage, i int) Answer {
 	}
 	if c.full {
 		for range slots {
-			if err := s.Slots.Acquire(t.Context()); err != nil {
+			if err := s.desk.Acquire(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			defer s.Slots.Release()
+			defer s.desk.Release()
 		}
 	}
 	if c.overload {

@@ -108,13 +108,13 @@ func TestACancelEndsEveryWait(t *testing.T) {
 		{"before it begins", func(*testing.T, *stage) func() { return func() {} }, 0},
 		{"waiting for a slot", func(t *testing.T, s *stage) func() {
 			for range slots {
-				if err := s.Slots.Acquire(t.Context()); err != nil {
+				if err := s.desk.Acquire(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
 			return func() {
 				for range slots {
-					s.Slots.Release()
+					s.desk.Release()
 				}
 			}
 		}, time.Second},
@@ -187,13 +187,13 @@ func TestTheClockDoesNotRunInTheQueueForASlot(t *testing.T) {
 			return said("in time"), nil
 		})
 		for range slots {
-			if err := s.Slots.Acquire(t.Context()); err != nil {
+			if err := s.desk.Acquire(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.AfterFunc(wait-time.Nanosecond, func() {
 			for range slots {
-				s.Slots.Release()
+				s.desk.Release()
 			}
 		})
 		if got := shape(t, s.call(t.Context(), `{}`)); got != "result in time" {

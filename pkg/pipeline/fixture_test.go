@@ -34,8 +34,9 @@ type run func(context.Context, contract.Values) (contract.Result, error)
 // stage is a pipeline with one tool whose work the test decides, and everything that can be seen of it from outside.
 type stage struct {
 	*Pipeline
-	log *logged
-	ran atomic.Int64 // how often the tool was reached
+	desk *desk
+	log  *logged
+	ran  atomic.Int64 // how often the tool was reached
 }
 
 // logged is the log's text.
@@ -103,7 +104,34 @@ func newStage(t testing.TB, work run, change ...func(*Settings)) *stage {
 		f(&settings)
 	}
 	s.Pipeline = must(New(settings))
+	s.desk = &desk{Slots: settings.Slots}
 	return s
+}
+
+// desk joins the line and waits in one step, and gives back the slot that was taken first.
+type desk struct {
+	*admission.Slots
+	mu   sync.Mutex
+	held []*admission.Place
+}
+
+func (d *desk) Acquire(ctx context.Context) error {
+	p := d.Join()
+	if err := p.Wait(ctx); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	d.held = append(d.held, p)
+	d.mu.Unlock()
+	return nil
+}
+
+func (d *desk) Release() {
+	d.mu.Lock()
+	p := d.held[0]
+	d.held = d.held[1:]
+	d.mu.Unlock()
+	p.Leave()
 }
 
 // must is for the making of parts, where an error is a mistake of the test.
@@ -128,13 +156,13 @@ func (s *stage) call(ctx context.Context, arguments string) Answer {
 func (s *stage) isWhole(t testing.TB) bool {
 	t.Helper()
 	for range slots {
-		if err := s.Slots.Acquire(context.Background()); err != nil {
+		if err := s.desk.Acquire(context.Background()); err != nil {
 			t.Errorf("a slot is lost: %v", err)
 			return false
 		}
 	}
 	for range slots {
-		s.Slots.Release()
+		s.desk.Release()
 	}
 	r, err := s.Budget.Reserve(context.Background(), budgetBytes)
 	if err != nil {

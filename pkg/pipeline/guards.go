@@ -52,10 +52,13 @@ func (p *Pipeline) sanitize(ctx context.Context, c *call, inner next) error {
 	return inner(ctx, c)
 }
 
-// slot takes a place. The place belongs to the work, not to the wait for it, so the deadline gives it back when the work
-// has really ended: a tool that ignores its context keeps its place.
+// slot waits for the call's turn. The slot belongs to the work, not to the wait for it, so the deadline gives it back when
+// the work has really ended: a tool that ignores its context keeps its slot.
 func (p *Pipeline) slot(ctx context.Context, c *call, inner next) error {
-	if err := p.Slots.Acquire(ctx); err != nil {
+	if c.Place == nil {
+		c.Place = p.Join()
+	}
+	if err := c.Place.Wait(ctx); err != nil {
 		return busyOr(err, "all places for running calls are taken")
 	}
 	return inner(ctx, c)
@@ -73,11 +76,14 @@ func busyOr(err error, detail string) error {
 func (p *Pipeline) deadline(ctx context.Context, c *call, inner next) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.Timeout, ErrDeadline)
 	defer cancel()
+	c.working = true
 	work := *c // an abandoned call must not touch what the waiting side reads
 	done := make(chan error, 1)
 	go func() {
 		err := ended(ctx, p.protected(ctx, &work, inner))
-		p.Slots.Release() // before the answer: a client that calls again upon it finds the place free, even without a wait
+		if work.Place != nil {
+			work.Place.Leave() // before the answer: a client that calls again upon it finds the slot free, even without a wait
+		}
 		done <- err
 	}()
 	select {

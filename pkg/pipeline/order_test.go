@@ -64,13 +64,13 @@ func TestTheOrderIsTheListThatRuns(t *testing.T) {
 func TestTheGuardInFrontAnswers(t *testing.T) {
 	takeSlots := func(t *testing.T, s *stage) func() {
 		for range slots {
-			if err := s.Slots.Acquire(t.Context()); err != nil {
+			if err := s.desk.Acquire(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		return func() {
 			for range slots {
-				s.Slots.Release()
+				s.desk.Release()
 			}
 		}
 	}
@@ -187,7 +187,7 @@ func TestEachGuardStopsItsAttack(t *testing.T) {
 		},
 		{
 			"deadline", func(p *Pipeline, ctx context.Context, c *call, inner next) error {
-				defer p.Slots.Release()
+				defer c.Place.Leave()
 				return inner(ctx, c)
 			}, nil,
 			func(t *testing.T, s *stage) string {

@@ -367,7 +367,7 @@ func TestBusyAnswersSayWhenToComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, echo)
 		for range slots {
-			if err := s.Slots.Acquire(t.Context()); err != nil {
+			if err := s.desk.Acquire(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -377,7 +377,7 @@ func TestBusyAnswersSayWhenToComeBack(t *testing.T) {
 			t.Errorf("waited %v for a slot", waited)
 		}
 		for range slots {
-			s.Slots.Release()
+			s.desk.Release()
 		}
 		held := must(s.Budget.Reserve(t.Context(), budgetBytes))
 		start = time.Now()

@@ -52,6 +52,7 @@ type Settings struct {
 // work that was abandoned at its deadline may still read it when the answer has long left.
 type Call struct {
 	Tool      string
+	Place     *admission.Place // its place in the line for a slot; nil joins the line when the call comes to that guard
 	Arguments []byte
 }
 
@@ -81,6 +82,7 @@ type call struct {
 	result  contract.Result
 	out     []byte // the caller's buffer; the encoder appends to it
 	head    int    // bytes that stood in out before
+	working bool   // the work has the slot and gives it back
 }
 
 // next is the rest of the list from some guard on. The error says how the call ended: nil is a result in out.
@@ -129,8 +131,15 @@ func (p *Pipeline) chain(guards []guard) next {
 // over: only what comes back as Result may be used again.
 func (p *Pipeline) Run(ctx context.Context, in Call, buffer []byte) Answer {
 	c := &call{Call: in, out: buffer, head: len(buffer)}
-	return p.answer(c, p.protected(ctx, c, p.run))
+	err := p.protected(ctx, c, p.run)
+	if c.Place != nil && !c.working {
+		c.Place.Leave() // refused before its turn
+	}
+	return p.answer(c, err)
 }
+
+// Join takes the next place in the line for a slot, for a call that Run will be given.
+func (p *Pipeline) Join() *admission.Place { return p.Slots.Join() }
 
 // Overloaded answers a call for which there was no room even to wait. It is recorded like any other.
 func (p *Pipeline) Overloaded(ctx context.Context, in Call, buffer []byte) Answer {
