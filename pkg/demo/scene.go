@@ -3,12 +3,12 @@ package demo
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"mcp-server-suite/pkg/rawclient"
 )
 
 // The files of the served folder, and what stands beside it.
@@ -75,7 +75,10 @@ func build(daemon string) (s *scene, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.daemon, err = reachable(daemon, filepath.Join(folder, "daemon"))
+	s.daemon, err = rawclient.Reachable(daemon, filepath.Join(folder, "daemon"))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%s is not there: build it with make build, or name it with --daemon", daemon)
+	}
 	return s, err
 }
 
@@ -99,38 +102,4 @@ func write(top, path, text string) error {
 		return err
 	}
 	return errors.Join(os.WriteFile(path, []byte(text), 0o644), os.Chmod(path, 0o644))
-}
-
-// reachable returns an absolute path of the program at path under which the user who will run it can execute it: a copy
-// if we are root, because it will be another user, who may not pass through the folder in which it was built.
-func reachable(path, copyTo string) (string, error) {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("%s is not there: build it with make build, or name it with --daemon", path)
-	case err != nil:
-		return "", err
-	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%s is no program", path)
-	case os.Geteuid() != 0:
-		return filepath.Abs(path)
-	}
-	from, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = from.Close() }() // opened for reading
-	// A program that is started in this moment would inherit the copy open for writing, until it has become itself; and
-	// what is open for writing cannot be executed (execve(2), ETXTBSY).
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	to, err := os.OpenFile(copyTo, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
-	if err != nil {
-		return "", fmt.Errorf("copy the daemon: %w", err)
-	}
-	_, err = io.Copy(to, from)
-	if err = errors.Join(err, to.Close(), os.Chmod(copyTo, 0o755)); err != nil {
-		return "", fmt.Errorf("copy the daemon: %w", err)
-	}
-	return copyTo, nil
 }

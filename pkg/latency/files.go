@@ -3,12 +3,12 @@ package latency
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"mcp-server-suite/pkg/rawclient"
 )
 
 // The files that are read, by name: their size in bytes.
@@ -27,8 +27,8 @@ type files struct {
 	self     string // this program, for the bare programs
 }
 
-// layOut takes the paths of the daemon and of its test build ("" if that is not wanted). It writes the served folder and, when we are root, copies the programs beside it: they will run as another user,
-// who may not pass through the folder in which they were built. The caller must call remove.
+// layOut takes the paths of the daemon and of its test build ("" if that is not wanted). It writes the served folder, with
+// the programs beside it where another user can reach them. The caller must call remove.
 func layOut(daemon, wiretest string) (f *files, err error) {
 	folder, err := os.MkdirTemp("", "mcp-proof-latency-")
 	if err != nil {
@@ -61,43 +61,14 @@ func layOut(daemon, wiretest string) (f *files, err error) {
 		if program.path == "" {
 			continue // not wanted
 		}
-		if *program.to, err = reachable(program.path, filepath.Join(folder, program.name)); err != nil {
-			return f, err
+		if *program.to, err = rawclient.Reachable(program.path, filepath.Join(folder, program.name)); err != nil {
+			return f, missing(program.path, err)
 		}
 	}
 	return f, nil
 }
 
 func (f *files) remove() { _ = os.RemoveAll(f.folder) } // what stays is in the temporary folder
-
-// reachable returns an absolute path of the program at path under which the user who will run it can execute it: a copy
-// if we are root, because it will be another user.
-func reachable(path, copyTo string) (string, error) {
-	if os.Geteuid() != 0 {
-		if _, err := os.Stat(path); err != nil {
-			return "", missing(path, err)
-		}
-		return filepath.Abs(path)
-	}
-	from, err := os.Open(path)
-	if err != nil {
-		return "", missing(path, err)
-	}
-	defer func() { _ = from.Close() }() // opened for reading
-	// A program that is started in this moment would inherit the copy open for writing, until it has become itself; and
-	// what is open for writing cannot be executed (execve(2), ETXTBSY).
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	to, err := os.OpenFile(copyTo, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
-	if err != nil {
-		return "", fmt.Errorf("copy a program: %w", err)
-	}
-	_, err = io.Copy(to, from)
-	if err = errors.Join(err, to.Close(), os.Chmod(copyTo, 0o755)); err != nil {
-		return "", fmt.Errorf("copy a program: %w", err)
-	}
-	return copyTo, nil
-}
 
 func missing(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
