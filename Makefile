@@ -41,11 +41,12 @@ wiretest: ## bin/mcp-server-suite-wiretest, the daemon with the extra tools of t
 	$(GOBUILD) -tags wiretest -o bin/mcp-server-suite-wiretest ./cmd/mcp-server-suite
 
 .PHONY: test
-test: build ## build, then every test with the race detector, also with the tag wiretest (TESTFLAGS=-count=1: nothing cached)
+test: gcc build ## build, then every test under the race detector (TESTFLAGS=-count=1: nothing cached)
 	$(GO) test -race -timeout $(TESTTIMEOUT) $(TESTFLAGS) ./...
-	@pkgs=$$(scripts/tagged.sh wiretest); if [ -n "$$pkgs" ]; then \
-		echo "$(GO) test -race -tags wiretest -timeout $(TESTTIMEOUT) $(TESTFLAGS)" $$pkgs; \
-		$(GO) test -race -tags wiretest -timeout $(TESTTIMEOUT) $(TESTFLAGS) $$pkgs; fi
+
+.PHONY: gcc
+gcc:
+	@command -v "$${CC:-gcc}" >/dev/null || { echo "make test: the race detector needs a C compiler; install gcc" >&2; exit 2; }
 
 .PHONY: check
 check: tools ## format, modules, vet, staticcheck, gosec, floors, docs, hygiene (CHECK="fmt vet": only these)

@@ -78,7 +78,7 @@ var rows = []Row{
 	{UnknownName, ValidationError, false, "no tool of that name is offered to this session"},
 	{NotFound, ValidationError, false, "nothing readable is there: no such file, or the name is too long"},
 	{BadEncoding, ValidationError, false, "the encoding is not a known text codec, or the bytes are not valid in it"},
-	{OutsideSandbox, AccessDenied, false, "the path leads out of the directory that is served, whether or not anything is there"},
+	{OutsideSandbox, AccessDenied, false, "the path leads out of the directory that is served, whether or not anything is there, or runs into a symlink loop"},
 	{SpecialFile, AccessDenied, false, "it is a directory, FIFO, socket or device; only regular files are read"},
 	{NotReadable, AccessDenied, false, "it is inside, but the operating system does not let the server read it"},
 	{Deadline, ExecutionTimeout, true, "the call took longer than MCP_TOOL_TIMEOUT_SECONDS; ask for less"},

@@ -53,7 +53,7 @@ func atWork(t *testing.T, step func() error, caller func()) {
 	worker.Wait()
 }
 
-func TestNoSwapOfADirectoryAndALinkLeaks(t *testing.T) {
+func TestNoRaceOfADirectoryAndALinkLeaks(t *testing.T) {
 	s := newStage(t)
 	s.dir("root/d", "root/sub/dir")
 	s.inside("sub/dir/f")
@@ -138,7 +138,7 @@ func (s *stage) publish(n int) error {
 	)
 }
 
-func TestEachReadOfAConfigMapIsOneWholeVersion(t *testing.T) {
+func TestEachReadInARaceWithAConfigMapIsOneWholeVersion(t *testing.T) {
 	for mechanism, walk := range mechanisms {
 		t.Run(mechanism, func(t *testing.T) {
 			s := newStage(t)
