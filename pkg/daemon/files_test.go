@@ -170,6 +170,16 @@ func TestTheRootMayBeALink(t *testing.T) {
 	}
 }
 
+func TestTheRootMayHaveSpacesAndAccentsInItsPath(t *testing.T) {
+	t.Parallel()
+	top := stage.Dir(t)
+	stage.File(t, top, "my d\u00e9j\u00e0 vu/a b.txt", []byte("one"))
+	s := open(t, "MCP_SAFE_DATA_DIR="+top+"/my d\u00e9j\u00e0 vu")
+	if f := s.mustRead("a b.txt", ""); f.Content != "one" || f.Path != "a b.txt" {
+		t.Errorf("%+v", f)
+	}
+}
+
 func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	t.Parallel()
 	dir := stage.Dir(t)

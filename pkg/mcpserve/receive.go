@@ -25,6 +25,9 @@ func (c *conn) receive(in io.Reader) {
 		case errors.Is(err, framing.ErrTooLong):
 			c.reject(envelope.TooLong(framing.MaxFrameBytes))
 		default:
+			if !errors.Is(err, io.EOF) {
+				c.Log.Warn("the input has failed; the session ends", "error", err)
+			}
 			return
 		}
 		if !lines.Buffered() {

@@ -82,7 +82,7 @@ var rows = []Row{
 	{SpecialFile, AccessDenied, false, "it is a directory, FIFO, socket or device; only regular files are read"},
 	{NotReadable, AccessDenied, false, "it is inside, but the operating system does not let the server read it"},
 	{Deadline, ExecutionTimeout, true, "the call took longer than MCP_TOOL_TIMEOUT_SECONDS; ask for less"},
-	{Busy, InternalError, true, "too many calls at once, or the client is not reading its answers; wait and repeat"},
+	{Busy, InternalError, true, "too many calls at once, the client is not reading its answers, or a path kept changing; wait and repeat"},
 	{AuditUnavailable, InternalError, false, "the call could not be recorded, so its result is withheld"},
 	{Internal, InternalError, false, "a fault of the server; its log has the cause"},
 }

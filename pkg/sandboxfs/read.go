@@ -223,7 +223,9 @@ func unopened(err error, asked string) error {
 		return problem.New(problem.SpecialFile, "it is not a regular file", paramPath).
 			About(asked, "%s is not a regular file")
 	case unix.ELOOP, unix.EAGAIN:
-		return problem.New(problem.Busy, "the path kept changing while it was opened; repeat the call")
+		refusal := problem.New(problem.Busy, "the path kept changing while it was opened; repeat the call")
+		refusal.RetryAfterMS = 100 // whoever swaps a volume is done by then
+		return refusal
 	}
 	return fmt.Errorf("read from the sandbox: %w", err)
 }
