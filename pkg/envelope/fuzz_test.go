@@ -94,20 +94,22 @@ func sameID(t *testing.T, raw []byte, id envelope.ID) {
 	t.Helper()
 	out := id.Append(nil)
 	if !reflect.DeepEqual(number(t, out), number(t, raw)) {
-		t.Fatalf("id %q goes out as %q", raw, out)
+		t.Fatalf("id %.200q goes out as %.200q", raw, out)
 	}
 	// encoding/json cannot tell lone surrogates apart.
 	was, wasString := strictjson.String(raw)
 	is, isString := strictjson.String(out)
 	if was != is || wasString != isString {
-		t.Fatalf("id %q goes out as %q", raw, out)
+		t.Fatalf("id %.200q goes out as %.200q", raw, out)
 	}
-	again, r := new(envelope.Parser).Parse(append(append([]byte(`{"jsonrpc":"2.0","method":"x","id":`), out...), '}'))
-	if r != nil || again.ID.Key() != id.Key() {
-		t.Fatalf("id %q goes out as %q, which has another key: %+v", raw, out, r)
+	if len(out) <= envelope.MaxIDBytes { // escapes are longer: what goes out is not always short enough to come in again
+		again, r := new(envelope.Parser).Parse(append(append([]byte(`{"jsonrpc":"2.0","method":"x","id":`), out...), '}'))
+		if r != nil || again.ID.Key() != id.Key() {
+			t.Fatalf("id %.200q goes out as %.200q, which has another key: %+v", raw, out, r)
+		}
 	}
 	if clone := id.Clone(); clone.Key() != id.Key() || !bytes.Equal(clone.Append(nil), out) {
-		t.Fatalf("id %q has the clone %q", raw, clone.Append(nil))
+		t.Fatalf("id %.200q has the clone %.200q", raw, clone.Append(nil))
 	}
 	isAnswer(t, envelope.AppendResultTail(append(envelope.AppendResultHead(nil, id), "{}"...)))
 }

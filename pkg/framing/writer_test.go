@@ -398,28 +398,32 @@ func TestDoneIsCalledWithoutTheLock(t *testing.T) {
 }
 
 func TestCloseWaitsForWhatIsDue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var l ledger
-		g := newGate()
-		w := framing.NewWriter(g)
-		begin(t, w, g, l.frame("first\n", false))
-		w.Send(l.frame("second\n", false))
-		go func() {
-			time.Sleep(3 * time.Second)
-			close(g.release)
-		}()
-		start := time.Now()
-		if err := w.Close(5 * time.Second); err != nil {
-			t.Error(err)
-		}
-		if took := time.Since(start); took != 3*time.Second {
-			t.Errorf("Close took %v", took)
-		}
-		if got := strings.Join(g.seen(), ""); got != "first\nsecond\n" {
-			t.Errorf("written: %q", got)
-		}
-		l.check(t, 1)
-	})
+	for _, due := range []string{"", "second\n"} {
+		synctest.Test(t, func(t *testing.T) {
+			var l ledger
+			g := newGate()
+			w := framing.NewWriter(g)
+			begin(t, w, g, l.frame("first\n", false))
+			if due != "" {
+				w.Send(l.frame(due, false))
+			}
+			go func() {
+				time.Sleep(3 * time.Second)
+				close(g.release)
+			}()
+			start := time.Now()
+			if err := w.Close(5 * time.Second); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(start); took != 3*time.Second {
+				t.Errorf("Close took %v", took)
+			}
+			if got := strings.Join(g.seen(), ""); got != "first\n"+due {
+				t.Errorf("written: %q", got)
+			}
+			l.check(t, 1)
+		})
+	}
 }
 
 func TestCloseGivesUpOnAnOutputThatNobodyReads(t *testing.T) {
@@ -489,32 +493,34 @@ func TestWriterKeepsNoMemoryOfABurst(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	g := newGate()
-	w := framing.NewWriter(g)
-	idle := heap()
-	sent := make(chan struct{})
-	go func() {
-		defer close(sent)
-		w.Send(framing.Frame{Bytes: []byte("first\n")})
-	}()
-	for len(g.seen()) == 0 {
-		time.Sleep(time.Millisecond)
+	for _, short := range []int{0, 50_000} {
+		g := newGate()
+		w := framing.NewWriter(g)
+		idle := heap()
+		sent := make(chan struct{})
+		go func() {
+			defer close(sent)
+			w.Send(framing.Frame{Bytes: []byte("first\n")})
+		}()
+		for len(g.seen()) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		for range short {
+			w.Send(framing.Frame{Bytes: make([]byte, 40), Reserved: true})
+		}
+		for range 8 {
+			w.Send(framing.Frame{Bytes: make([]byte, 1<<20), Reserved: true})
+		}
+		close(g.release)
+		<-sent
+		g.mu.Lock()
+		g.writes = nil
+		g.mu.Unlock()
+		if grown := int64(heap()) - int64(idle); grown > 512<<10 {
+			t.Errorf("after %d short frames and 8 of 1 MiB: %d bytes stay", short, grown)
+		}
+		runtime.KeepAlive(w)
 	}
-	for range 50_000 {
-		w.Send(framing.Frame{Bytes: make([]byte, 40), Reserved: true})
-	}
-	for range 8 {
-		w.Send(framing.Frame{Bytes: make([]byte, 1<<20), Reserved: true})
-	}
-	close(g.release)
-	<-sent
-	g.mu.Lock()
-	g.writes = nil
-	g.mu.Unlock()
-	if grown := int64(heap()) - int64(idle); grown > 512<<10 {
-		t.Errorf("%d bytes stay", grown)
-	}
-	runtime.KeepAlive(w)
 }
 
 func TestFrameAfterFrameCostsNoMemory(t *testing.T) {

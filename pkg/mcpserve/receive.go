@@ -40,6 +40,9 @@ func (c *conn) receive(in io.Reader) {
 func (c *conn) take(line []byte) bool {
 	m, rejection := c.parser.Parse(line)
 	if rejection != nil {
+		if c.session.IsLive(rejection.ID.Key()) {
+			rejection.ID = envelope.ID{} // the client would take this for the answer to what it has asked under that id
+		}
 		c.reject(rejection)
 		return true
 	}
@@ -71,6 +74,10 @@ func (c *conn) request(m envelope.Message) bool {
 	if m.Method == session.MethodToolsCall {
 		return c.call(m)
 	}
+	if !c.begin() {
+		return false
+	}
+	defer c.calls.Done()
 	ticket, verdict := c.session.Request(m.ID.Key(), m.Method, nil)
 	if verdict != session.Accepted {
 		return c.refuse(m.ID, verdict)

@@ -18,7 +18,8 @@ import (
 	"mcp-server-suite/pkg/surface"
 )
 
-// afterCancel is how long cancelled calls are waited for, and the least time for the last answers to be written.
+// afterCancel is how long cancelled calls and the last answers are waited for together, and, after calls that have ended
+// by themselves, the least time for their answers to be written.
 const afterCancel = time.Second
 
 // Settings are the parts of a server. All are required.
@@ -87,19 +88,19 @@ func (s *Server) Serve(in io.Reader, out io.Writer, control Control) error {
 	case <-control.Hangup:
 	case <-c.out.Failed():
 	}
+	last := start.Add(s.Grace)
 	if !orderly {
+		last = time.Now().Add(afterCancel)
 		cancel(pipeline.ErrShutdown)
 		c.session.CancelAll()
 		select {
 		case <-idle:
 		case <-time.After(afterCancel):
 		}
+	} else if soon := time.Now().Add(afterCancel); last.Before(soon) {
+		last = soon
 	}
-	patience := max(s.Grace-time.Since(start), afterCancel)
-	if !orderly {
-		patience = afterCancel
-	}
-	err := c.out.Close(patience)
+	err := c.out.Close(time.Until(last))
 	close(c.closed)
 	sdk.Wait()
 	return err

@@ -148,6 +148,24 @@ func TestADrainNeedsNoEndOfTheInput(t *testing.T) {
 	})
 }
 
+// A line that is no message may carry the id of a call that is still running.
+func TestARejectionDoesNotAnswerALiveCall(t *testing.T) {
+	t.Parallel()
+	inBubble(t, true, func(r *rig) {
+		r.open()
+		r.send(call(7, "a"))
+		a := r.next()
+		const noMethod = `{"jsonrpc":"2.0","id":%d,"method":5}`
+		const refusal = `{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":"Invalid Request: method must be a string"}}`
+		r.send(fmt.Sprintf(noMethod, 7), fmt.Sprintf(noMethod, 8))
+		r.expect(fmt.Sprintf(refusal, "null"), fmt.Sprintf(refusal, "8"))
+		a.end <- nil
+		r.expect(said(7, "a"))
+		r.send(fmt.Sprintf(noMethod, 7))
+		r.expect(fmt.Sprintf(refusal, "7"))
+	})
+}
+
 func TestNothingIsTakenDuringADrain(t *testing.T) {
 	t.Parallel()
 	inBubble(t, true, func(r *rig) {
@@ -236,7 +254,7 @@ func TestAnOutputThatNobodyReadsIsGivenUp(t *testing.T) {
 		}
 		synctest.Wait()
 		close(r.drain)
-		r.endsAfter(grace, framing.ErrStuck)
+		r.endsAfter(grace+afterCancel, framing.ErrStuck)
 	})
 }
 
@@ -258,8 +276,8 @@ func TestAnswersThatAreDroppedGiveTheirBytesBack(t *testing.T) {
 			t.Error("answers that wait hold no bytes")
 		}
 		close(r.drain)
-		// The call whose answer is being written counts as in flight: once for its end, once for its bytes.
-		r.endsAfter(grace+2*afterCancel, framing.ErrStuck)
+		// The call whose answer is being written counts as in flight.
+		r.endsAfter(grace+afterCancel, framing.ErrStuck)
 		_ = r.out.Close() // lets the writer go, as the end of the process does
 		r.nothingHeld()
 	})

@@ -73,6 +73,13 @@ func (s *Session) Request(key, method string, cancel func()) (*Ticket, Verdict) 
 	return ticket, Accepted
 }
 
+// IsLive reports whether a request with this key is live.
+func (s *Session) IsLive(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live[key] != nil
+}
+
 // Initialized records that initialize was accepted. A refused one does not use up the one that is allowed. Whoever reads
 // calls it, or not, before it asks about the next request: between the two a second initialize would be accepted too.
 func (s *Session) Initialized() {

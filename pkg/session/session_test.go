@@ -428,3 +428,21 @@ func TestSessionBehavesLikeAListOfRequests(t *testing.T) {
 		}
 	}
 }
+
+func TestIsLiveUntilItIsAnsweredOrCancelled(t *testing.T) {
+	s := session.New()
+	s.Initialized()
+	if s.IsLive("1") {
+		t.Error("live before it came")
+	}
+	first, _ := s.Request("1", "ping", nil)
+	_, _ = s.Request("2", "tools/call", func() {})
+	if !s.IsLive("1") || !s.IsLive("2") || s.IsLive("3") {
+		t.Error("two are live and one is not")
+	}
+	s.Claim(first)
+	s.Cancel("2")
+	if s.IsLive("1") || s.IsLive("2") {
+		t.Error("live after the end")
+	}
+}
