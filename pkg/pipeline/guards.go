@@ -144,7 +144,8 @@ func (p *Pipeline) arguments(ctx context.Context, c *call, inner next) error {
 }
 
 func (p *Pipeline) replySize(ctx context.Context, c *call, inner next) error {
-	reserve, err := p.Budget.Reserve(ctx, c.tool.ReplyBytes(c.values)+frameBytes)
+	c.promise = c.tool.ReplyBytes(c.values) + frameBytes
+	reserve, err := p.Budget.Reserve(ctx, room(c.head+c.promise))
 	if err != nil {
 		return busyOr(err, "the client has not read enough of its earlier answers")
 	}
@@ -172,8 +173,12 @@ const (
 
 func (p *Pipeline) encode(ctx context.Context, c *call, inner next) (err error) {
 	plain, escaped := c.result.Sizes()
-	// No more than is reserved: the bound for a list of short numbers is several times too large.
-	out := slices.Grow(c.out, min(plain+escaped+frameBytes, c.reserve.Bytes()))
+	// No more than is promised: the bound for a list of short numbers is several times too large.
+	need := len(c.out) + min(plain+escaped+frameBytes, c.promise)
+	out := c.out
+	if cap(out) < need {
+		out = append(Buffer(need), out...) // the old one is not recycled: whoever stops waiting still reads its head
+	}
 	out = append(out, resultHead...)
 	start := len(out)
 	if out, err = c.tool.Output.Append(out, c.result); err != nil {
@@ -183,7 +188,7 @@ func (p *Pipeline) encode(ctx context.Context, c *call, inner next) (err error) 
 	out = append(out, resultText...)
 	out = strictjson.AppendEscaped(out, out[start:end])
 	out = append(out, resultEnd...)
-	if len(out)-c.head > c.reserve.Bytes() {
+	if len(out)-c.head > c.promise {
 		return errors.New("the result is larger than the tool had said")
 	}
 	c.out = out

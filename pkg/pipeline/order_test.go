@@ -211,6 +211,7 @@ func TestEachGuardStopsItsAttack(t *testing.T) {
 		},
 		{
 			"replySize", func(p *Pipeline, ctx context.Context, c *call, inner next) (err error) {
+				c.promise = replyBytes
 				if c.reserve, err = large.Reserve(ctx, replyBytes); err != nil {
 					return err
 				}

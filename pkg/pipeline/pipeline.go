@@ -78,6 +78,7 @@ type call struct {
 	Call
 	tool    *surface.Tool
 	values  contract.Values
+	promise int // the most bytes that the answer may take
 	reserve *admission.Reservation
 	result  contract.Result
 	out     []byte // the caller's buffer; the encoder appends to it
