@@ -107,7 +107,7 @@ var promises = []promise{
 			return r.of(measureInFlight, "daemon").each(rateOf), nil
 		},
 		or: &promise{
-			figure: figure{Measure: measureInFlight, Name: "  or, against the echo", Bound: 0.5, AtLeast: true, Unit: "x"},
+			figure: figure{Measure: measureInFlight, Name: "  or (one suffices) against the echo", Bound: 0.5, AtLeast: true, Unit: "x"},
 			values: ratioOf(measureInFlight, rateOf),
 		},
 	},
