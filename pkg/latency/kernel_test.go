@@ -1,9 +1,11 @@
 package latency
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -57,10 +59,16 @@ func burnOnDemand(how string) {
 			work <- struct{}{}
 			<-done
 		} else {
-			ended := make(chan struct{})
-			go func() { defer close(ended); burn() }()
-			<-ended
-			time.Sleep(20 * time.Millisecond) // the thread ends behind its goroutine
+			thread := os.Getpid()
+			for thread == os.Getpid() { // the first thread of a process stays, locked and idle, until the process ends
+				burnt := make(chan int)
+				go func() { burn(); burnt <- syscall.Gettid() }()
+				thread = <-burnt
+			}
+			task := fmt.Sprintf("/proc/self/task/%d", thread)
+			for _, err := os.Stat(task); err == nil; _, err = os.Stat(task) { // it ends behind its goroutine
+				time.Sleep(time.Millisecond)
+			}
 		}
 		if _, err := os.Stdout.Write(b[:]); err != nil {
 			return
