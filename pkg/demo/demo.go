@@ -130,9 +130,12 @@ func run(daemon string, view viewer) error {
 	return nil
 }
 
-// lastWords is the end of what the daemon has written to stderr, for a failure.
+// lastWords is the end of what the daemon has written to stderr, for a failure. A daemon that ends says why there, and its
+// end shows on stdout first, so that it is waited for a moment.
 func lastWords(c *rawclient.Client) string {
-	const most = 400
+	const most, moment = 400, time.Second
+	_ = c.CloseInput()             // it has failed: there is nothing more to ask
+	_, _ = c.Within(moment).Wait() // one that does not end is killed
 	text := printable(c.Stderr())
 	if text == "" {
 		return ""
