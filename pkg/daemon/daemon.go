@@ -40,9 +40,10 @@ func Open(c config.Config, version string, stderr io.Writer) (d *Daemon, err err
 	// A write to a closed stdout or stderr is an error to handle, not the end of the process. The log may begin here.
 	signal.Ignore(syscall.SIGPIPE)
 	d = &Daemon{log: newLog(c.LogLevel, stderr)}
+	opened := d // a return with an error sets d to nil before this runs
 	defer func() {
 		if err != nil {
-			d.Close()
+			opened.Close()
 			d = nil
 		}
 	}()

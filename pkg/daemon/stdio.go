@@ -25,8 +25,7 @@ func (d *Daemon) ServeStdio(in io.Reader, out, stderr io.Writer) {
 		_, _ = io.WriteString(stderr, terminalNotice) // nobody to tell if stderr is gone
 	}
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	defer signal.Stop(signals)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT) // to the end of the process: a late one must not kill it
 
 	drain, abort, hangup := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {

@@ -3,6 +3,7 @@ package sandboxfs
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -37,6 +38,9 @@ func TestErrorsOfTheKernelAreAnswered(t *testing.T) {
 		{"openat2 EAGAIN for ever", "d/a.txt", func(k *kernel) {
 			k.openTree = func(int, string) (int, error) { return -1, unix.EAGAIN }
 		}, problem.Busy, "fs-017: not proven is neither denied nor missing"},
+		{"openat2 EXDEV for ever", "d/a.txt", func(k *kernel) {
+			k.openTree = func(int, string) (int, error) { return -1, unix.EXDEV }
+		}, problem.Busy, "a directory is moved out of the root while it is walked"},
 		{"openat2 EPERM", "d/a.txt", func(k *kernel) {
 			k.openTree = func(int, string) (int, error) { return -1, unix.EPERM }
 		}, problem.NotReadable, "fs-016"},
@@ -97,6 +101,20 @@ func TestErrorsOfTheKernelAreAnswered(t *testing.T) {
 				t.Errorf("%d descriptors stay open", after-before)
 			}
 		})
+	}
+}
+
+// A sparse file on tmpfs can have the largest size there is.
+func TestTheLargestSizeOverflowsNothing(t *testing.T) {
+	_, r := faults(t, false)
+	stat := r.kernel.stat
+	r.kernel.stat = func(fd int) (meta, error) {
+		m, err := stat(fd)
+		m.size = math.MaxInt64
+		return m, err
+	}
+	if text, err := read(r, "a.txt"); err != nil || text.SizeBytes != math.MaxInt64 || text.Content == "" {
+		t.Errorf("%+v, %v", text, err)
 	}
 }
 

@@ -158,7 +158,7 @@ type scratch [64<<10 + 1]byte
 func (r *Root) bytes(ctx context.Context, f file, q Request, buf []byte) (raw []byte, more bool, err error) {
 	want := q.MaxBytes + 1 // the last byte only tells whether more follow
 	left := f.size - q.Offset
-	first := left + 1
+	first := min(left, int64(want)) + 1 // a sparse file can have the largest size there is
 	if left <= 0 {
 		first = pageBytes
 	}
@@ -222,7 +222,7 @@ func unopened(err error, asked string) error {
 	case errNotRegular, unix.ENXIO, unix.ENODEV, unix.ESPIPE:
 		return problem.New(problem.SpecialFile, "it is not a regular file", paramPath).
 			About(asked, "%s is not a regular file")
-	case unix.ELOOP, unix.EAGAIN:
+	case unix.ELOOP, unix.EAGAIN, unix.EXDEV: // EXDEV: a directory of the path was moved out of the root meanwhile
 		refusal := problem.New(problem.Busy, "the path kept changing while it was opened; repeat the call")
 		refusal.RetryAfterMS = 100 // whoever swaps a volume is done by then
 		return refusal

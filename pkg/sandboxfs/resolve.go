@@ -48,7 +48,7 @@ func (r *Root) find(ctx context.Context, asked string) (file, string, error) {
 		switch err {
 		case nil:
 			return f, canonical, nil
-		case unix.ENOENT, unix.ENOTDIR, unix.ELOOP:
+		case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EXDEV:
 			if try < maxResolutions && (found || canonical != last) {
 				last = canonical
 				continue
