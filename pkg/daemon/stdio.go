@@ -47,6 +47,7 @@ func (d *Daemon) ServeStdio(in io.Reader, out, stderr io.Writer) {
 		d.log.Warn("the client has gone; answers were dropped", "error", err)
 	}
 	d.log.Info("session has ended")
+	d.lines.flush()
 }
 
 func isTerminal(f *os.File) bool {

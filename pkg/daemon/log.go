@@ -1,0 +1,80 @@
+package daemon
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"time"
+
+	"mcp-server-suite/pkg/config"
+)
+
+const (
+	// maxLogBacklog is how many log lines wait for a stderr that is not being read. One more is dropped: a log that
+	// nobody drains must not hold up answers, or the end of the process.
+	maxLogBacklog = 256
+
+	// lastWords is how long the end of the process waits for the log.
+	lastWords = 100 * time.Millisecond
+)
+
+// logWriter writes lines in the background, as long as somebody takes them.
+type logWriter struct{ lines chan logLine }
+
+// logLine is a line, or a request to say when everything before it is written.
+type logLine struct {
+	text    []byte
+	written chan struct{}
+}
+
+func newLogWriter(w io.Writer) *logWriter {
+	l := &logWriter{lines: make(chan logLine, maxLogBacklog)}
+	go func() {
+		for line := range l.lines {
+			if line.written != nil {
+				close(line.written)
+				continue
+			}
+			_, _ = w.Write(line.text) // there is nobody else to tell
+		}
+	}()
+	return l
+}
+
+// Write takes one line, or drops it. It never fails.
+func (l *logWriter) Write(p []byte) (int, error) {
+	select {
+	case l.lines <- logLine{text: bytes.Clone(p)}:
+	default:
+	}
+	return len(p), nil
+}
+
+// flush waits until everything is written, for lastWords at most.
+func (l *logWriter) flush() {
+	patience := time.NewTimer(lastWords)
+	defer patience.Stop()
+	written := make(chan struct{})
+	select {
+	case l.lines <- logLine{written: written}:
+	case <-patience.C:
+		return
+	}
+	select {
+	case <-written:
+	case <-patience.C:
+	}
+}
+
+// newLog writes JSON lines. Python's level CRITICAL shows as such.
+func newLog(level slog.Level, w io.Writer) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{
+		Level: level,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.LevelKey && a.Value.Any() == config.LevelCritical {
+				a.Value = slog.StringValue("CRITICAL")
+			}
+			return a
+		},
+	}))
+}
