@@ -37,16 +37,14 @@ type Daemon struct {
 
 // Open opens what the configuration asks for. version is shown to clients; log lines go to stderr. On error nothing
 // stays open; the error names the variable to correct where one is at fault.
-func Open(c config.Config, version string, stderr io.Writer) (d *Daemon, err error) {
+func Open(c config.Config, version string, stderr io.Writer) (_ *Daemon, err error) {
 	// A write to a closed stdout or stderr is an error to handle, not the end of the process. The log may begin here.
 	signal.Ignore(syscall.SIGPIPE)
 	lines := newLogWriter(stderr)
-	d = &Daemon{log: newLog(c.LogLevel, lines), lines: lines}
-	opened := d // a return with an error sets d to nil before this runs
+	d := &Daemon{log: newLog(c.LogLevel, lines), lines: lines}
 	defer func() {
 		if err != nil {
-			opened.Close()
-			d = nil
+			d.Close()
 		}
 	}()
 	offered, err := d.tools(c)
@@ -69,9 +67,11 @@ func Open(c config.Config, version string, stderr io.Writer) (d *Daemon, err err
 	for _, t := range offered {
 		d.offered = append(d.offered, t.Name)
 	}
-	d.server, err = d.join(c, public)
+	if d.server, err = d.join(c, public); err != nil {
+		return nil, err
+	}
 	limitMemory(c.MaxReplyBytes)
-	return d, err
+	return d, nil
 }
 
 // workingBytes is what is needed beside the answers: arguments of all calls, files while they are decoded, the runtime.

@@ -1,6 +1,10 @@
 package envelope
 
-import "mcp-server-suite/pkg/strictjson"
+import (
+	"slices"
+
+	"mcp-server-suite/pkg/strictjson"
+)
 
 // Initialize is what the wire needs of the params of initialize (MCP, lifecycle).
 type Initialize struct {
@@ -28,7 +32,7 @@ func params(raw []byte, strict bool, known []string, take func(name string, valu
 			if !strictjson.IsObject(c.Value()) {
 				return "_meta"
 			}
-		case isOneOf(key, known):
+		case slices.Contains(known, key):
 			if !take(key, c.Value()) {
 				return key
 			}
@@ -37,15 +41,6 @@ func params(raw []byte, strict bool, known []string, take func(name string, valu
 		}
 	}
 	return ""
-}
-
-func isOneOf(key string, names []string) bool {
-	for _, name := range names {
-		if key == name {
-			return true
-		}
-	}
-	return false
 }
 
 var initializeNames = []string{"protocolVersion", "capabilities", "clientInfo"}

@@ -146,7 +146,7 @@ func (p *Pipeline) Join() *admission.Place { return p.Slots.Join() }
 func (p *Pipeline) Overloaded(ctx context.Context, in Call, buffer []byte) Answer {
 	c := &call{Call: in, out: buffer, head: len(buffer)}
 	busy := func(context.Context, *call) error { return busy("too many calls are waiting already") }
-	return p.answer(c, p.audit(ctx, c, busy))
+	return p.answer(c, p.protected(ctx, c, func(ctx context.Context, c *call) error { return p.audit(ctx, c, busy) }))
 }
 
 // retryAfterMS is the advice in a BUSY refusal, in milliseconds: long enough for a slot to come free in ordinary use.

@@ -152,7 +152,7 @@ func Bool(value []byte) (b, ok bool) {
 	return false, false
 }
 
-// CaseVariant returns the name of names that key differs from by letter case alone, by Unicode's simple folding: Method,
+// CaseVariant reports whether key differs from one of the names by letter case alone, by Unicode's simple folding: Method,
 // PARAMS and param\u017f are variants. An exact name is none. Go's own decoder folds such keys onto each other
 // (CVE-2026-27896), so a filter in front of us may have read the message differently.
 func CaseVariant[K ~string | ~[]byte](key K, names ...string) bool {
