@@ -45,7 +45,7 @@ const floors = `
 6 daemon
 7 command
 8 rawclient
-8 stage
+8 stage       may import rawclient
 8 latency     may import rawclient
 8 demo        may import rawclient
 `
@@ -171,7 +171,6 @@ var seats = map[string]seat{
 			"daemon":      "signal numbers",
 			"command":     "signal numbers",
 			"rawclient":   "user and process group of the daemon under test",
-			"stage":       "user and process group of the daemon under test",
 			"latency":     "resource usage of the daemon under test",
 			"demo":        "user and process group of the daemon it shows",
 		},

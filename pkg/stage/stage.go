@@ -8,14 +8,15 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
+
+	"mcp-server-suite/pkg/rawclient"
 )
 
 const (
 	// UserID is the user and the group that programs become when the tests run as root: those of the image (seed 000,
 	// container deployment). Without root they stay the current user, and what only another user shows is not tested.
-	UserID = 10001
+	UserID = rawclient.UnprivilegedID
 
 	// Version is what the binary says it is, so that golden files do not change with each commit.
 	Version = "0.0.0-test"
@@ -128,13 +129,8 @@ type Options struct {
 // supplementary group. It works in the folder /.
 func Daemon(t testing.TB, o Options) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(Binary(t, o.Tags), o.Args...)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/"}, o.Env...)
-	cmd.Dir = "/"
-	if os.Geteuid() == 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: UserID, Gid: UserID}}
-	}
-	return cmd
+	environ := append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/"}, o.Env...)
+	return rawclient.Command(Binary(t, o.Tags), environ, o.Args...)
 }
 
 // Dir makes an empty folder that every user may read, and removes it when the test ends (t.TempDir is for its owner only).
