@@ -1,7 +1,7 @@
 # mcp-server-suite. `make` alone lists the targets.
 #
-# A bare machine needs Go (the version in go.mod), gcc (for the race detector), make and bash. Everything else that a
-# target needs is built from pinned modules, or named by the target that needs it.
+# A bare machine needs Go (the version in go.mod), gcc, pkg-config, the libseccomp headers, make and bash. Everything else
+# that a target needs is built from pinned modules, or named by the target that needs it.
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -24,9 +24,7 @@ RACETIME ?= 15s
 # of git. This holds for the tests that run `go build` themselves, too.
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
 
-# -trimpath and no VCS stamp: the same source gives the same bytes wherever it is built. -w drops the debug
-# information; the symbol table stays (no -s), because pkg/floors_test.go reads it to prove what is not linked.
-GOBUILD = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-w -X main.version=$(VERSION)'
+GOBUILD = GO='$(GO)' VERSION='$(VERSION)' scripts/build.sh
 
 .PHONY: help
 help: ## list the targets
@@ -38,7 +36,7 @@ build: ## static binaries bin/mcp-server-suite and bin/mcp-proof
 
 .PHONY: wiretest
 wiretest: ## bin/mcp-server-suite-wiretest, the daemon with the extra tools of the wire tests (never shipped)
-	$(GOBUILD) -tags wiretest -o bin/mcp-server-suite-wiretest ./cmd/mcp-server-suite
+	TAGS=wiretest $(GOBUILD) -o bin/mcp-server-suite-wiretest ./cmd/mcp-server-suite
 
 .PHONY: test
 test: gcc build ## build, then every test under the race detector (TESTFLAGS=-count=1: nothing cached)

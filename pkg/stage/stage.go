@@ -72,28 +72,28 @@ func Binary(t testing.TB, tags string) string {
 	return path
 }
 
-// noteSources opens every source of the module. The test cache remembers what a test has opened and runs it again when
-// that has changed; it cannot see what the compiler started by goBuild reads.
-func noteSources() error {
-	root, err := filepath.Abs(".")
+// noteSources opens every source of the module and returns its folder. The test cache remembers what a test has opened
+// and runs it again when that has changed; it cannot see what the compiler started by goBuild reads.
+func noteSources() (root string, err error) {
+	root, err = filepath.Abs(".")
 	for ; err == nil; root = filepath.Dir(root) {
 		if _, missing := os.Stat(filepath.Join(root, "go.mod")); missing == nil {
 			break
 		} else if root == filepath.Dir(root) {
-			return fmt.Errorf("find the module: %w", missing)
+			return "", fmt.Errorf("find the module: %w", missing)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("find the module: %w", err)
+		return "", fmt.Errorf("find the module: %w", err)
 	}
-	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	return root, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		name := d.Name()
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != root && (name[0] == '.' || name == "testdata" || name == "bin" || name == "scripts"):
+		case d.IsDir() && path != root && (name[0] == '.' || name == "testdata" || name == "bin"):
 			return fs.SkipDir
-		case name == "go.sum", strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
+		case name == "go.sum", name == "build.sh", strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
 			f, err := os.Open(path)
 			if err != nil {
 				return err
@@ -104,14 +104,15 @@ func noteSources() error {
 	})
 }
 
-// goBuild builds as the Makefile does, without the race detector: what is tested is what is shipped.
+// goBuild builds with the script that builds what is shipped, without the race detector: what is tested is what is
+// shipped.
 func goBuild(path, tags string) error {
-	if err := noteSources(); err != nil {
+	root, err := noteSources()
+	if err != nil {
 		return err
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", tags,
-		"-ldflags", "-w -X main.version="+Version, "-o", path, daemonPackage)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd := exec.Command(filepath.Join(root, "scripts/build.sh"), "-o", path, daemonPackage)
+	cmd.Env = append(os.Environ(), "TAGS="+tags, "VERSION="+Version)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the daemon: %w\n%s", err, out)
 	}
