@@ -1,0 +1,123 @@
+package landlock
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// answerWith makes the kernel answer one system call of this thread with an errno (0: success, and nothing done), as an
+// older kernel or somebody's filter would.
+func answerWith(number uint32, errno unix.Errno) error {
+	program := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // seccomp_data.nr
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: number, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(errno)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	head := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&head)), 0, 0)
+}
+
+// filterTask asks under such a filter. Arguments: "abi" or "confirm", errno.
+func filterTask(args []string) (string, error) {
+	errno, err := strconv.Atoi(args[1])
+	if err != nil {
+		return "", err
+	}
+	if args[0] == "abi" {
+		if err := answerWith(unix.SYS_LANDLOCK_CREATE_RULESET, unix.Errno(errno)); err != nil {
+			return "", err
+		}
+		_, err = ABI()
+	} else {
+		r, problem := New(1)
+		if problem != nil {
+			return "", problem
+		}
+		if err := answerWith(unix.SYS_LANDLOCK_ADD_RULE, unix.Errno(errno)); err != nil {
+			return "", err
+		}
+		err = r.Confirm()
+	}
+	if err == nil {
+		return "", errors.New("no error")
+	}
+	return fmt.Sprintf("%t %t %v", errors.Is(err, ErrUnavailable), errors.Is(err, unix.Errno(errno)), err), nil
+}
+
+func TestABITellsNoLandlockFromNoPermission(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		errno unix.Errno
+		want  string // ErrUnavailable? the errno? the text
+		why   string
+	}{
+		{
+			"ENOSYS", unix.ENOSYS, "true true ask for the landlock abi: landlock is not available: function not implemented",
+			"the kernel was built without",
+		},
+		{
+			"EOPNOTSUPP", unix.EOPNOTSUPP,
+			"true true ask for the landlock abi: landlock is not available: operation not supported", "not in lsm=",
+		},
+		{
+			"EPERM", unix.EPERM, "false true ask for the landlock abi: operation not permitted",
+			"somebody does not let us ask; what the kernel has is unknown",
+		},
+		{"success", 0, "false false ask for the landlock abi: the answer is 0", "a filter that pretends"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if got := do(t, "filter", "abi", strconv.Itoa(int(c.errno))); got != c.want {
+				t.Errorf("got %q, want %q: %s", got, c.want, c.why)
+			}
+		})
+	}
+}
+
+func TestConfirmBelievesNoFilter(t *testing.T) {
+	needABI(t, 1)
+	for _, c := range []struct {
+		name  string
+		errno unix.Errno
+		want  string
+		why   string
+	}{
+		{
+			"success", 0, "false false confirm landlock ruleset: a rule for no directory was accepted",
+			"the rules would not be there either",
+		},
+		{
+			"EPERM", unix.EPERM,
+			"false true confirm landlock ruleset: add a rule for no directory: operation not permitted", "not an answer",
+		},
+		{
+			"EBADF", unix.EBADF,
+			"false false confirm landlock ruleset: the kernel handles a right that does not exist",
+			"without the question about noRight all rights would seem to be handled",
+		},
+		{
+			"EINVAL", unix.EINVAL,
+			"false false confirm landlock ruleset for abi 1: execute is not handled, write_file is not handled, " +
+				"read_file is not handled, read_dir is not handled, remove_dir is not handled, " +
+				"remove_file is not handled, make_char is not handled, make_dir is not handled, " +
+				"make_reg is not handled, make_sock is not handled, make_fifo is not handled, " +
+				"make_block is not handled, make_sym is not handled", "as if nothing were handled",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if got := do(t, "filter", "confirm", strconv.Itoa(int(c.errno))); got != c.want {
+				t.Errorf("got %q, want %q: %s", got, c.want, c.why)
+			}
+		})
+	}
+}
