@@ -19,6 +19,8 @@ TESTTIMEOUT ?= 15m
 FUZZTIME ?= 5m
 # Each of the two ways to swap a symlink.
 RACETIME ?= 15s
+# The soak of the locked daemon.
+SOAKTIME ?= 10m
 
 # The owner of a clone may be another user (a container, CI); git then refuses, and go with it, unless go asks nothing
 # of git. This holds for the tests that run `go build` themselves, too.
@@ -41,6 +43,8 @@ wiretest: ## bin/mcp-server-suite-wiretest, the daemon with the extra tools of t
 .PHONY: test
 test: gcc build ## build, then every test under the race detector (TESTFLAGS=-count=1: nothing cached)
 	$(GO) test -race -timeout $(TESTTIMEOUT) $(TESTFLAGS) ./...
+	@# Holes can be planted in this build only; the tests of the daemon build it themselves.
+	$(GO) test -tags lockdownhole -timeout $(TESTTIMEOUT) $(TESTFLAGS) ./pkg/landlock ./pkg/seccomp
 
 .PHONY: gcc
 gcc:
@@ -61,6 +65,14 @@ fuzz: ## every fuzz target, one after the other, FUZZTIME in all (default 5m)
 .PHONY: race
 race: ## swap symlinks under a running reader, RACETIME for each of two ways (default 15s)
 	@GO='$(GO)' RACETIME='$(RACETIME)' scripts/race.sh
+
+.PHONY: soak
+soak: ## the load of all tools on a daemon that dies of any unlisted system call, for SOAKTIME (default 10m)
+	@GO='$(GO)' SOAKTIME='$(SOAKTIME)' scripts/soak.sh
+
+.PHONY: kernels
+kernels: ## boot other kernels in qemu and try the daemon on each (KERNELS=--all: those of other Debian suites, too)
+	@GO='$(GO)' smoke/smoke-kernels.sh $(KERNELS)
 
 .PHONY: bench
 bench: build wiretest ## latency and throughput of the built daemon, measured by bin/mcp-proof

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # build.sh ARGUMENTS: go build ARGUMENTS as everything that we ship, or test as shipped, is built. TAGS are more build
-# tags (separated by commas), VERSION is what the program says it is.
+# tags (separated by commas; lockdowncover builds for coverage), VERSION is what the program says it is.
 #
 # static-pie: no dynamic loader and no library to look up at run time, and still a different address each time.
 # libseccomp and glibc are linked in. netgo and osusergo keep name lookups in Go: the C ones would load libraries.
@@ -18,5 +18,7 @@ pkg-config --exists libseccomp || {
 	exit 2
 }
 export CGO_ENABLED=1
-exec "${GO:-go}" build -trimpath -buildvcs=false -buildmode=pie -tags "netgo,osusergo${TAGS:+,$TAGS}" \
+cover=()
+case ",${TAGS:-}," in *,lockdowncover,*) cover=(-cover -covermode=atomic -coverpkg=mcp-server-suite/...) ;; esac
+exec "${GO:-go}" build "${cover[@]}" -trimpath -buildvcs=false -buildmode=pie -tags "netgo,osusergo${TAGS:+,$TAGS}" \
 	-ldflags "-w -linkmode external -extldflags '-static-pie' -X main.version=${VERSION:-0.0.0-unversioned}" "$@"

@@ -30,13 +30,17 @@ step_modules() {
 }
 
 step_vet() {
-	$GO vet ./...
-	$GO vet -tags wiretest ./...
+	local tags
+	for tags in '' wiretest lockdownhole lockdownkill; do $GO vet -tags "$tags" ./...; done
 }
 
 step_staticcheck() {
-	# One run over both builds: what only one of them uses is not unused.
-	printf '%s\n' plain: 'wiretest: -tags=wiretest' | bin/tools/staticcheck -checks all -matrix ./...
+	# One run over all builds: what only one of them uses is not unused.
+	local tags
+	{
+		echo plain:
+		for tags in wiretest lockdownhole lockdownkill; do echo "$tags: -tags=$tags"; done
+	} | bin/tools/staticcheck -checks all -matrix ./...
 }
 
 step_gosec() { scripts/gosec.sh; }

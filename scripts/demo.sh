@@ -22,6 +22,10 @@ fi
 # a file that the package has, Debian package, what for
 needs='
 /etc/ssl/certs/ca-certificates.crt  ca-certificates  Go fetches the modules over TLS
+/usr/bin/gcc                        gcc              the daemon links libseccomp
+/usr/include/stdlib.h               libc6-dev        the same
+/usr/bin/pkg-config                 pkg-config       the same
+/usr/include/seccomp.h              libseccomp-dev   the same
 '
 missing=()
 while read -r file package why; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gosec over the module, with and without the tag wiretest. All rules are on. What is excluded stands in the table
+# gosec over the module, plain and with each tag of the test builds. All rules are on. What is excluded stands in the table
 # below: files (regular expression), rule, and why the finding is none. A single line is better excluded in place,
 # as `// #nosec G115 -- reason`; both the rule and the reason are required there.
 set -euo pipefail
@@ -29,7 +29,7 @@ while read -r files rule why; do
 	exclude+="${exclude:+;}$files:$rule"
 done <<<"$table"
 
-for tags in '' wiretest; do
+for tags in '' wiretest lockdownhole lockdownkill; do
 	bin/tools/gosec -quiet -color=false -exclude-generated -nosec-require-rules -nosec-require-justification \
 		-exclude-rules="$exclude" -tags="$tags" ./...
 done

@@ -10,6 +10,7 @@ import (
 
 	"mcp-server-suite/pkg/demo"
 	"mcp-server-suite/pkg/latency"
+	"mcp-server-suite/pkg/lockdowndump"
 )
 
 // version is set by the linker in a release build.
@@ -47,6 +48,9 @@ func subcommands() []subcommand {
 		}},
 		{"latency", "measure the daemon against bare programs, as ratios (--help)", func(p process, args []string) int {
 			return latency.Main(args, p.stdin, p.stdout, p.stderr)
+		}},
+		{"lockdown-dump", "print the system-call table, the filter and an outer profile (--help)", func(p process, args []string) int {
+			return lockdowndump.Main(args, p.stdout, p.stderr)
 		}},
 		{"version", "print the version", func(p process, args []string) int {
 			if len(args) > 0 {
@@ -92,7 +96,7 @@ func usage(p process, what string) int {
 func help(p process) int {
 	var list strings.Builder
 	for _, c := range subcommands() {
-		fmt.Fprintf(&list, "  %-10s %s\n", c.name, c.summary)
+		fmt.Fprintf(&list, "  %-14s %s\n", c.name, c.summary)
 	}
 	fmt.Fprintf(p.stdout, helpText, list.String())
 	return exitDone
@@ -107,7 +111,7 @@ Usage: mcp-proof SUBCOMMAND [OPTIONS]
 %s
 Begin with:
   mcp-proof demo                 what the daemon does and what it refuses, in a few seconds
-  mcp-proof latency --quick      what it costs, in about ten
+  mcp-proof latency --quick      what it costs, in about fifteen
 
 Both look for the daemon, mcp-server-suite, beside this program; --daemon PATH names another. When
 root runs them, the daemon becomes user 10001, as in its image.

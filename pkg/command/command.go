@@ -8,13 +8,16 @@ import (
 
 	"mcp-server-suite/pkg/config"
 	"mcp-server-suite/pkg/daemon"
+	"mcp-server-suite/pkg/lockdown"
 	"mcp-server-suite/pkg/strictjson"
 )
 
 // The exit codes.
 const (
-	ExitDone   = 0
-	ExitConfig = 2
+	ExitDone      = 0
+	ExitVerdict   = 1
+	ExitConfig    = 2
+	ExitHardening = 3
 )
 
 // Process is what a process has: arguments without the program's name, environment as os.Environ gives it, streams, and
@@ -37,6 +40,7 @@ type subcommand struct {
 func subcommands() []subcommand {
 	return []subcommand{
 		{"serve", "serve one MCP session on stdin and stdout (the default)", serve},
+		{"posture", "lock down as serve does and say what is in force; --help explains", posture},
 		{"version", "print the version; --json for a program", version},
 		{"help", "print this text", help},
 	}
@@ -59,9 +63,14 @@ func Main(p Process) int {
 			continue
 		}
 		if len(rest) > 0 && (rest[0] == "-h" || rest[0] == "--help") {
+			if c.name == "posture" {
+				return postureHelp(p)
+			}
 			return help(p, nil)
 		}
-		return c.run(p, rest)
+		code := c.run(p, rest)
+		lockdown.WriteCoverage()
+		return code
 	}
 	return usage(p, "unknown subcommand")
 }
@@ -80,21 +89,45 @@ func serve(p Process, args []string) int {
 	if len(args) > 0 {
 		return usage(p, "serve takes no arguments, its settings are environment variables")
 	}
-	settings, faults := config.Parse(p.Environ)
-	for _, f := range faults {
-		fmt.Fprintln(p.Stderr, "mcp-server-suite:", f.Text)
+	d, locked, code := lock(p)
+	if d == nil {
+		return code
 	}
+	d.Log(locked)
+	// Not closed: Close would wait for work that ignores its cancellation, and the process ends here anyway.
+	d.ServeStdio(p.Stdin, p.Stdout)
+	return ExitDone
+}
+
+// lock is the way from the environment to a daemon that has only the rights it needs: read the settings, take away
+// everything else, open, seal. Where the process is not confined yet it does not return, and the program begins anew.
+// Without a daemon the code is the one to exit with, and the reason is on stderr.
+func lock(p Process) (*daemon.Daemon, lockdown.Posture, int) {
+	refuse := func(code int, why ...any) (*daemon.Daemon, lockdown.Posture, int) {
+		fmt.Fprintln(p.Stderr, append([]any{"mcp-server-suite:"}, why...)...)
+		return nil, lockdown.Posture{}, code
+	}
+	settings, faults := config.Parse(p.Environ)
 	if faults != nil {
-		return ExitConfig
+		for _, f := range faults {
+			fmt.Fprintln(p.Stderr, "mcp-server-suite:", f.Text)
+		}
+		return nil, lockdown.Posture{}, ExitConfig
+	}
+	confined, err := daemon.Confine(settings, append([]string{"mcp-server-suite"}, p.Args...), p.Environ)
+	if err != nil {
+		return refuse(ExitHardening, err)
 	}
 	d, err := daemon.Open(settings, p.Version, p.Stderr)
 	if err != nil {
-		fmt.Fprintln(p.Stderr, "mcp-server-suite:", err)
-		return ExitConfig
+		return refuse(ExitConfig, err)
 	}
-	// Not closed: Close would wait for work that ignores its cancellation, and the process ends here anyway.
-	d.ServeStdio(p.Stdin, p.Stdout, p.Stderr)
-	return ExitDone
+	daemon.WarnOfTerminal(p.Stdin, p.Stderr) // asks with ioctl, which is gone afterwards
+	locked, err := confined.Seal()
+	if err != nil {
+		return refuse(ExitHardening, err)
+	}
+	return d, locked, ExitDone
 }
 
 func version(p Process, args []string) int {

@@ -27,7 +27,21 @@ type Config struct {
 	ServerTitle        string        // MCP_SERVER_TITLE: "" means no title
 	ServerInstructions string        // MCP_SERVER_INSTRUCTIONS: "" means the built-in text
 	LogLevel           slog.Level    // MCP_SERVER_SUITE_LOG_LEVEL
+	Landlock           Insistence    // MCP_LANDLOCK
+	LandlockMinABI     int           // MCP_LANDLOCK_MIN_ABI
+	Seccomp            Insistence    // MCP_SECCOMP: Require or Off
+	AllowPrivileged    bool          // MCP_ALLOW_PRIVILEGED
 }
+
+// Insistence says whether the server may do without a layer of its hardening.
+type Insistence string
+
+// The insistences, as they are written.
+const (
+	Require     Insistence = "require"
+	IfAvailable Insistence = "if-available"
+	Off         Insistence = "off"
+)
 
 // LevelCritical is the level of the Python name CRITICAL, which slog does not have: above [slog.LevelError].
 const LevelCritical = slog.LevelError + 4

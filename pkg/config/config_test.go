@@ -31,6 +31,9 @@ var defaults = config.Config{
 	MaxReplyBytes:      67108864,
 	ServerName:         "mcp-server-suite",
 	LogLevel:           slog.LevelWarn,
+	Landlock:           config.Require,
+	LandlockMinABI:     1,
+	Seccomp:            config.Require,
 }
 
 // accepts parses one environment that must have no fault.
@@ -136,6 +139,10 @@ func TestConstraintsAreThoseOfSeed000(t *testing.T) {
 		"MCP_SERVER_TITLE":                 "0..128 printable characters",                // ours
 		"MCP_SERVER_INSTRUCTIONS":          "0..4096 printable characters, newline, tab", // ours
 		"MCP_SERVER_SUITE_LOG_LEVEL":       "DEBUG, INFO, WARNING, WARN, ERROR, CRITICAL",
+		"MCP_LANDLOCK":                     "require, if-available, off",          // ours
+		"MCP_LANDLOCK_MIN_ABI":             "1..11",                               // ours
+		"MCP_SECCOMP":                      "require, off",                        // ours
+		"MCP_ALLOW_PRIVILEGED":             "true, false, 1, 0, yes, no, on, off", // ours
 	}
 	for _, s := range config.Settings() {
 		if s.Constraint != want[s.Name] {
@@ -148,7 +155,7 @@ var (
 	fromTo     = regexp.MustCompile(`^(\d+)\.\.(\d+)( s)?$`)
 	aboveZero  = regexp.MustCompile(`^> 0, <= (\d+) s$`)
 	characters = regexp.MustCompile(`^([01])\.\.(\d+) (characters of|printable)`)
-	list       = regexp.MustCompile(`^\w+(, \w+)+$`)
+	list       = regexp.MustCompile(`^[\w-]+(, [\w-]+)+$`)
 )
 
 // TestEveryDocumentedConstraintHoldsOnBothSides takes the bounds out of the text that operators read, never out of the
@@ -212,12 +219,14 @@ func TestEveryVariableReachesItsField(t *testing.T) {
 		"MCP_TOOL_ACQUIRE_TIMEOUT_SECONDS=0", "MCP_TOOL_TIMEOUT_SECONDS=0.000000001", "MCP_MAX_ARGUMENT_DEPTH=64",
 		"MCP_MAX_ARGUMENT_ITEMS=100000", "MCP_MAX_REPLY_BYTES=16777216", "MCP_ERROR_ECHO=bounded",
 		"MCP_SERVER_NAME=A-z_0.9", "MCP_SERVER_TITLE=Größe = 売上", "MCP_SERVER_INSTRUCTIONS=one\n\ttwo",
-		"MCP_SERVER_SUITE_LOG_LEVEL=debug", "HOME=/root", "PATH", "", "=C:=x")
+		"MCP_SERVER_SUITE_LOG_LEVEL=debug", "MCP_LANDLOCK=If-Available", "MCP_LANDLOCK_MIN_ABI=11", "MCP_SECCOMP=OFF",
+		"MCP_ALLOW_PRIVILEGED=1", "HOME=/root", "PATH", "", "=C:=x")
 	want := config.Config{
 		SafeDataDir: dir, MetricsCPUSample: 1500 * time.Millisecond, MetricsDiskPath: "/no/such/../place",
 		MaxConcurrentTools: 1, ToolTimeout: 1, MaxArgumentDepth: 64, MaxArgumentItems: 100000, MaxReplyBytes: 16777216,
 		ErrorEcho: true, ServerName: "A-z_0.9", ServerTitle: "Größe = 売上", ServerInstructions: "one\n\ttwo",
-		LogLevel: slog.LevelDebug,
+		LogLevel: slog.LevelDebug, Landlock: config.IfAvailable, LandlockMinABI: 11, Seccomp: config.Off,
+		AllowPrivileged: true,
 	}
 	if got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -753,9 +762,14 @@ func FuzzParse(f *testing.F) {
 		between("ServerName", 1, int64(len(c.ServerName)), 64)
 		between("ServerTitle", 0, int64(len([]rune(c.ServerTitle))), 128)
 		between("ServerInstructions", 0, int64(len([]rune(c.ServerInstructions))), 4096)
+		between("LandlockMinABI", 1, int64(c.LandlockMinABI), 11)
 		between("LogLevel", int64(slog.LevelDebug), int64(c.LogLevel), int64(config.LevelCritical))
 		if !filepath.IsAbs(c.MetricsDiskPath) || c.SafeDataDir != "" && !filepath.IsAbs(c.SafeDataDir) {
 			t.Error("a path is not absolute")
+		}
+		if !slices.Contains([]config.Insistence{config.Require, config.IfAvailable, config.Off}, c.Landlock) ||
+			c.Seccomp != config.Require && c.Seccomp != config.Off {
+			t.Errorf("Landlock is %q, Seccomp %q", c.Landlock, c.Seccomp)
 		}
 	})
 }

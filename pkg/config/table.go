@@ -92,6 +92,22 @@ var table = []row{
 	words(Setting{
 		Name: "MCP_SERVER_SUITE_LOG_LEVEL", Default: "WARNING", Effect: "Log verbosity on stderr.",
 	}, levels, func(c *Config) *slog.Level { return &c.LogLevel }),
+	words(Setting{
+		Name: "MCP_LANDLOCK", Default: "require",
+		Effect: "Whether the server may start without Landlock: never, where the kernel has none, or always.",
+	}, []word[Insistence]{{"require", Require}, {"if-available", IfAvailable}, {"off", Off}},
+		func(c *Config) *Insistence { return &c.Landlock }),
+	integer(Setting{
+		Name: "MCP_LANDLOCK_MIN_ABI", Default: "1",
+		Effect: "Lowest Landlock ABI of the kernel to start on, where it has Landlock.",
+	}, 1, 11, func(c *Config) *int { return &c.LandlockMinABI }),
+	words(Setting{
+		Name: "MCP_SECCOMP", Default: "require", Effect: "Whether the server may start without its system-call filter.",
+	}, []word[Insistence]{{"require", Require}, {"off", Off}}, func(c *Config) *Insistence { return &c.Seccomp }),
+	words(Setting{
+		Name: "MCP_ALLOW_PRIVILEGED", Default: "false",
+		Effect: "Lets the server start with uid 0 or with capabilities.",
+	}, booleans, func(c *Config) *bool { return &c.AllowPrivileged }),
 }
 
 // Settings returns the table of settings in the order of the documentation.

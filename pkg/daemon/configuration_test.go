@@ -38,6 +38,10 @@ func TestEveryFaultOfTheConfigurationIsListedAtOnce(t *testing.T) {
 		"MCP_ERROR_ECHO=full",
 		"MCP_SERVER_NAME=has space",
 		"MCP_SERVER_SUITE_LOG_LEVEL=LOUD",
+		"MCP_LANDLOCK=on",
+		"MCP_LANDLOCK_MIN_ABI=0",
+		"MCP_SECCOMP=if-available", // there is no such thing
+		"MCP_ALLOW_PRIVILEGED=maybe",
 		"MCP_SAFE_DATADIR=/tmp", // misspelt
 	}
 	code, stdout, stderr := run(t, faulty)
@@ -118,7 +122,14 @@ func TestWhatSubcommandsPromise(t *testing.T) {
 		{"--version", 0, "mcp-server-suite " + stage.Version, ""},
 		{"version", 0, "mcp-server-suite " + stage.Version, ""},
 		{"version --json", 0, `"version":"` + stage.Version + `"`, ""},
-		{"serve", 0, "", ""},
+		{"serve", 0, "", `"msg":"posture"`},
+		{"posture", 0, `{"level":"full",`, ""},
+		{"posture --json", 0, `{"level":"full",`, ""},
+		{"posture --text", 0, "level        full", ""},
+		{"posture --help", 0, "Usage: mcp-server-suite posture", ""},
+		{"posture --EVIL", 2, "", "posture takes"},
+		{"posture --kill", 2, "", "execve"},
+		{"posture --kill EVIL", 2, "", "execve"},
 		{"version --xml", 2, "", "version takes"},
 		{"serve /etc/passwd", 2, "", "serve takes no arguments"},
 		{"no-such-EVIL", 2, "", "unknown subcommand"},

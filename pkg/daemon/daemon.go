@@ -5,16 +5,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
 
 	"mcp-server-suite/pkg/admission"
 	"mcp-server-suite/pkg/config"
-	"mcp-server-suite/pkg/hostmetrics"
 	"mcp-server-suite/pkg/mcpserve"
 	"mcp-server-suite/pkg/pipeline"
 	"mcp-server-suite/pkg/sandboxfs"
@@ -70,19 +67,7 @@ func Open(c config.Config, version string, stderr io.Writer) (_ *Daemon, err err
 	if d.server, err = d.join(c, public); err != nil {
 		return nil, err
 	}
-	limitMemory(c.MaxReplyBytes)
 	return d, nil
-}
-
-// workingBytes is what is needed beside the answers: arguments of all calls, files while they are decoded, the runtime.
-const workingBytes = 64 << 20
-
-// limitMemory makes the garbage collector work harder near the bound that the budgets add up to, instead of letting the
-// heap grow to twice what is alive. An operator's GOMEMLIMIT stands.
-func limitMemory(replyBytes int) {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(int64(replyBytes) + workingBytes)
-	}
 }
 
 // tools opens the domains that are enabled and returns their tools.
@@ -101,9 +86,7 @@ func (d *Daemon) tools(c config.Config) ([]surface.Tool, error) {
 		offered = append(offered, tool)
 	}
 	if c.MetricsEnabled {
-		host, err := hostmetrics.Open(hostmetrics.Settings{
-			ProcRoot: "/proc", CgroupRoot: "/sys/fs/cgroup", DiskPath: c.MetricsDiskPath, CPUSample: c.MetricsCPUSample,
-		})
+		host, err := openHost(c)
 		if err != nil {
 			return nil, fmt.Errorf("MCP_METRICS_*: %w", err)
 		}

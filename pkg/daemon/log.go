@@ -2,11 +2,14 @@ package daemon
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"time"
 
 	"mcp-server-suite/pkg/config"
+	"mcp-server-suite/pkg/lockdown"
 )
 
 const (
@@ -66,12 +69,26 @@ func (l *logWriter) flush() {
 	}
 }
 
-// newLog writes JSON lines. Python's level CRITICAL shows as such.
+// Log writes the posture, whatever the level of the log: what is in force must be on record for each start. It is a
+// warning where it is not the whole.
+func (d *Daemon) Log(p lockdown.Posture) {
+	level := slog.LevelInfo
+	if p.Level != lockdown.Full {
+		level = slog.LevelWarn
+	}
+	newLog(slog.LevelDebug, d.lines).Log(context.Background(), level, "posture", "posture", json.RawMessage(p.JSON()))
+}
+
+// newLog writes JSON lines, with the time in UTC: after the lock-down there is no file of time zones to read. Python's
+// level CRITICAL shows as such.
 func newLog(level slog.Level, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{
 		Level: level,
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.LevelKey && a.Value.Any() == config.LevelCritical {
+			switch {
+			case a.Key == slog.TimeKey:
+				a.Value = slog.TimeValue(a.Value.Time().UTC())
+			case a.Key == slog.LevelKey && a.Value.Any() == config.LevelCritical:
 				a.Value = slog.StringValue("CRITICAL")
 			}
 			return a

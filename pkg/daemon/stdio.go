@@ -17,13 +17,17 @@ import (
 const terminalNotice = "mcp-server-suite: stdin is a terminal; this program is started by an MCP client and speaks " +
 	"JSON-RPC, one message a line (with docker run: keep -i, leave out -t). Ctrl-D ends it, --help explains it.\n"
 
-// ServeStdio serves one session on in and out and returns when it has ended: by the end of in, by SIGTERM or SIGINT (a
-// second one cancels the calls that are still running), or because nobody reads out any more. Answers that could not be
-// delivered are logged and are no error: the client has gone.
-func (d *Daemon) ServeStdio(in io.Reader, out, stderr io.Writer) {
+// WarnOfTerminal writes to stderr when stdin is a terminal.
+func WarnOfTerminal(in io.Reader, stderr io.Writer) {
 	if f, ok := in.(*os.File); ok && isTerminal(f) {
 		_, _ = io.WriteString(stderr, terminalNotice) // nobody to tell if stderr is gone
 	}
+}
+
+// ServeStdio serves one session on in and out and returns when it has ended: by the end of in, by SIGTERM or SIGINT (a
+// second one cancels the calls that are still running), or because nobody reads out any more. Answers that could not be
+// delivered are logged and are no error: the client has gone.
+func (d *Daemon) ServeStdio(in io.Reader, out io.Writer) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT) // to the end of the process: a late one must not kill it
 

@@ -80,7 +80,7 @@ func TestTranscriptIsPlainTextOfAHundredColumns(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"\"reason\": \"OUTSIDE_SANDBOX\"", "-32700", "GiB in all", "exit code 0", "All 13 claims held",
+		"\"reason\": \"OUTSIDE_SANDBOX\"", "-32700", "GiB in all", "exit code 0", "All 14 claims held",
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("the transcript lacks %q", want)
@@ -152,6 +152,18 @@ func TestALieFailsItsStep(t *testing.T) {
 		t.Parallel()
 		failsAt(t, program(t, binary+"; echo 'goodbye' >&2\n"), "end")
 	})
+	for why, script := range map[string]string{
+		"a layer that is missing":   `s/"level":"full"/"level":"reduced"/`,
+		"a probe that got through":  `s/"denied":[0-9]*/"denied":1/`,
+		"a filter that is not ours": `s/"filters_before":0/"filters_before":1/`,
+		"a right to write":          `s/"rights":."read_file".}/"rights":["write_file"]}/`,
+		"silence":                   `d`,
+	} {
+		t.Run("locked/"+why, func(t *testing.T) {
+			t.Parallel()
+			failsAt(t, program(t, fmt.Sprintf("{ %s 2>&1 1>&3 | sed -u '%s' >&2; } 3>&1\n", binary, script)), "locked")
+		})
+	}
 	t.Run("no lie", func(t *testing.T) { // that what fails above fails because of its lie
 		t.Parallel()
 		code, _, stderr := play("--daemon", program(t, binary+" | sed -u ''\n"))

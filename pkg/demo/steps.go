@@ -23,6 +23,7 @@ type step struct {
 func steps() []step {
 	return []step{
 		{"handshake", "A session opens with one question: the daemon agrees on the protocol and says what it is.", handshake},
+		{"locked", "Before it read the first byte it had taken its own rights away, and it says which are left.", locked},
 		{"tools", "It offers few tools, marks each as read-only, and accepts no argument that it has not published.", tools},
 		{"file", "It reads a text file below the served folder.", readFile},
 		{"parts", "A long file comes in parts, and no part ends inside a character.", readParts},
@@ -42,6 +43,72 @@ func steps() []step {
 }
 
 const protocolVersion = "2025-11-25"
+
+// logWait is how long the line about the lock-down may take after the first answer: the log is written beside it.
+const logWait = 5 * time.Second
+
+func locked(s *session) error {
+	s.asked("the line that it has written to stderr at its start")
+	line := ""
+	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
+		var whole bool
+		if line, _, whole = strings.Cut(s.Stderr(), "\n"); whole {
+			break
+		}
+		if time.Since(begun) > logWait {
+			return errors.New("it has not said anything about it")
+		}
+	}
+	var said struct {
+		Msg     string `json:"msg"`
+		Posture struct {
+			Level    string `json:"level"`
+			Threads  int    `json:"threads"`
+			Landlock struct {
+				Enforced bool `json:"enforced"`
+				ABI      int  `json:"abi"`
+				Rules    []struct {
+					Path   string   `json:"path"`
+					Rights []string `json:"rights"`
+				} `json:"rules"`
+			} `json:"landlock"`
+			Seccomp struct {
+				Enforced bool `json:"enforced"`
+				Before   int  `json:"filters_before"`
+				Filters  int  `json:"filters"`
+			} `json:"seccomp"`
+			Probes struct {
+				Tried  int `json:"tried"`
+				Denied int `json:"denied"`
+			} `json:"probes"`
+		} `json:"posture"`
+	}
+	if err := json.Unmarshal([]byte(line), &said); err != nil || said.Msg != "posture" {
+		return fmt.Errorf("its first line on stderr is another: %q", short(line, 200))
+	}
+	p := said.Posture
+	s.answered("level %s", p.Level)
+	s.answered("Landlock ABI %d; %d filters on each of %d threads, %d of them before it began", p.Landlock.ABI, p.Seccomp.Filters, p.Threads, p.Seccomp.Before)
+	for _, r := range p.Landlock.Rules {
+		s.answered("%s: %s", r.Path, strings.Join(r.Rights, ", "))
+		for _, right := range r.Rights {
+			if right != "read_file" && right != "read_dir" && r.Path != "/proc/self/exe" {
+				return fmt.Errorf("it has kept %s on %s", right, r.Path)
+			}
+		}
+	}
+	s.answered("%d forbidden things tried, %d denied", p.Probes.Tried, p.Probes.Denied)
+	switch {
+	case p.Level != "full" || !p.Landlock.Enforced || !p.Seccomp.Enforced:
+		return errors.New("that is not the whole")
+	case p.Seccomp.Filters != p.Seccomp.Before+1:
+		return errors.New("its own filter is not on every thread")
+	case p.Probes.Tried == 0 || p.Probes.Tried != p.Probes.Denied:
+		return errors.New("not everything was denied")
+	}
+	s.checked("both layers are in force, nothing can be written, and everything that was tried was denied")
+	return nil
+}
 
 func handshake(s *session) error {
 	s.asked(`initialize {"protocolVersion":"%s", ...}`, protocolVersion)
@@ -443,9 +510,9 @@ func end(s *session) error {
 	if exit.Code != 0 {
 		return fmt.Errorf("it ended with %d", exit.Code)
 	}
-	if text := s.Stderr(); text != "" {
-		return errors.New("it has written to stderr")
+	if strings.Count(s.Stderr(), "\n") != 1 {
+		return errors.New("it has written more to stderr than what it said at its start")
 	}
-	s.checked("the call was answered; nothing else was written in the whole session, to stderr neither")
+	s.checked("the call was answered; nothing else was written in the whole session, and to stderr only what is shown above")
 	return nil
 }

@@ -55,6 +55,22 @@ func (h *Host) Sample(ctx context.Context, includeDisk bool) (Figures, error) {
 	return f, nil
 }
 
+// Limits returns what the control groups allow us, without waiting: bytes of memory and cores of CPU. A limit that is not
+// set or cannot be read is not known.
+func (h *Host) Limits() (memory Number[int64], cores Number[float64]) {
+	groups := h.openCgroups()
+	defer groups.close()
+	if hierarchy, why := groups.find("memory"); why == known {
+		if limit, _, why := hierarchy.memoryLimit(); why == known {
+			memory = Number[int64]{limit, true}
+		}
+	}
+	if q := groups.quota(); q.why == known {
+		cores = Number[float64]{q.cores, true}
+	}
+	return memory, cores
+}
+
 // wait returns after d, or ctx's error as soon as that ends.
 func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

@@ -16,6 +16,10 @@ const (
 	smallFile, smallBytes = "1k.txt", 1 << 10
 	usualFile, usualBytes = "64k.txt", 64 << 10 // what sandbox_fs_read gives without max_bytes (seed 000)
 	largeFile, largeBytes = "1m.txt", 1 << 20   // the most that it gives at once (seed 000)
+
+	// A small one in a folder: the folder is opened by openat2, which a file of the root does without, or by a walk.
+	innerFolder = "inner"
+	innerFile   = innerFolder + "/" + smallFile
 )
 
 // files are the programs and the served folder, where the unprivileged user can reach them.
@@ -41,10 +45,18 @@ func layOut(daemon, wiretest string) (f *files, err error) {
 			f = nil
 		}
 	}()
-	if err = errors.Join(os.Chmod(folder, 0o755), os.Mkdir(f.tree, 0o755), os.Chmod(f.tree, 0o755)); err != nil {
-		return f, err
+	inner := filepath.Join(f.tree, innerFolder)
+	for _, path := range []string{folder, f.tree, inner} {
+		if path != folder {
+			err = os.Mkdir(path, 0o755)
+		}
+		if err = errors.Join(err, os.Chmod(path, 0o755)); err != nil { // whatever the umask says
+			return f, err
+		}
 	}
-	for name, size := range map[string]int{smallFile: smallBytes, usualFile: usualBytes, largeFile: largeBytes} {
+	for name, size := range map[string]int{
+		smallFile: smallBytes, usualFile: usualBytes, largeFile: largeBytes, innerFile: smallBytes,
+	} {
 		path := filepath.Join(f.tree, name)
 		if err = errors.Join(os.WriteFile(path, prose(size), 0o644), os.Chmod(path, 0o644)); err != nil {
 			return f, err

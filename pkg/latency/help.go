@@ -5,12 +5,12 @@ says which of the project's promises about speed and memory are met on this mach
 
 Usage: mcp-proof latency [options]
 
-  --quick            3 short rounds, about 10 s, instead of 15, about 60 s
+  --quick            3 short rounds, about 15 s, instead of 15, about 90 s
   --rounds N         blocks of each program
   --block DURATION   length of one block, for example 350ms
   --pause DURATION   how long the client is busy with itself between two calls, not timed (20us)
-  --only A,B         some measures only: call, call-tight, file-64k, file-1k, in-flight, start,
-                     idle, large
+  --only A,B         some measures only: call, call-tight, file-64k, file-1k, lock-down, in-flight,
+                     start, idle, large, threads
   --json             everything that was measured, as one JSON object
   --daemon PATH      the daemon; default: mcp-server-suite beside this program
   --wiretest PATH    the daemon with the test tool rows (make wiretest builds it); default:
@@ -22,8 +22,13 @@ run can be compared between machines and days; milliseconds cannot. lowest..high
 the machine was. Run by root, all programs become user 10001. What exactly the bare programs do is
 in the package documentation: go doc ./pkg/latency
 
-CPU time is the kernel's account of each thread (schedstat, nanoseconds), checked against that of
-the process (stat, 10 ms). RSS and peak RSS are VmRSS and VmHWM.
+The daemon locks itself down when it starts. What that costs is measured on the same binary with
+other settings, in turns too: the unlocked daemon has MCP_LANDLOCK=off and MCP_SECCOMP=off (it still
+begins itself anew once, under its limits), "seccomp only" has MCP_LANDLOCK=off.
+
+CPU time is that of the process's CPU clock (clock_getcpuclockid(3), nanoseconds): it counts threads
+that have ended, and all of a program that replaces itself. RSS and peak RSS are VmRSS and VmHWM.
+Threads are counted while all files are in memory; reads that wait for a disk take one thread each.
 
 To see where the time goes, profile the daemon from outside; it has no profiling endpoint, and its
 binary keeps the symbols that perf needs:

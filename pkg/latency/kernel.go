@@ -1,51 +1,31 @@
 package latency
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// tick is the unit of utime and stime in /proc/PID/stat: USER_HZ is 100 on every architecture that Go runs Linux on
-// (proc(5), asm/param.h).
-const tick = 10 * time.Millisecond
-
-// cpuReading is the CPU time that a process has used so far, from two accounts of the kernel.
+// readCPU gives the CPU time that a process has used since it began, in nanoseconds, user and system, by the kernel's
+// CPU-time clock of that process (clock_getcpuclockid(3)). Everybody may read it, also of a process that is not dumpable.
 //
-// live is the sum of the first field of /proc/PID/task/*/schedstat: nanoseconds, but a thread that has ended takes its time
-// with it, and a thread that is running now is up to one scheduler tick (4 ms at 250 Hz) behind. whole is utime+stime of
-// /proc/PID/stat: threads that have ended included (the kernel scales it to the same exact sum), cut to ticks of 10 ms.
-// Measured on 6.18: 100 ms in a thread that then ended were missing in live and present in whole; otherwise the two
-// agreed to the tick. clock_gettime of the process's CPU clock would be exact in both respects, and needs a system call
-// that the standard library does not offer.
-type cpuReading struct {
-	live  time.Duration
-	whole time.Duration
-}
-
-// since is the CPU time between two readings: live, unless whole has grown by more than its own rounding can explain:
-// then threads have ended in between, and exact says false.
-func (r cpuReading) since(before cpuReading) (used time.Duration, exact bool) {
-	live, whole := r.live-before.live, r.whole-before.whole
-	if whole-live > tick {
-		return whole, false
-	}
-	return live, true
-}
-
-// readCPU reads the accounts of a process when it is idle: it waits until nothing changes between two readings a
-// millisecond apart, at most for settleTries of them, so that no running thread is behind.
-func readCPU(pid int) (cpuReading, error) {
+// It counts threads that have ended, and it goes on through execve(2), which ends all threads but one: a start of the
+// daemon is a program that starts itself again. The sum of /proc/PID/task/*/schedstat is as fine and lacks all of them
+// (measured: 10.4 ms of a start that used 14.4); /proc/PID/stat has them in ticks of 10 ms, user and system each rounded
+// down. A thread that is running now is up to one scheduler tick behind, so readCPU waits until nothing changes between
+// two readings settle apart, at most for settleTries of them.
+func readCPU(pid int) (time.Duration, error) {
 	last, err := cpuNow(pid)
 	for try := 0; err == nil && try < settleTries; try++ {
-		time.Sleep(time.Millisecond)
-		var now cpuReading
-		now, err = cpuNow(pid)
-		if now.live == last.live {
+		time.Sleep(settle)
+		var now time.Duration
+		if now, err = cpuNow(pid); now == last {
 			break
 		}
 		last = now
@@ -53,64 +33,63 @@ func readCPU(pid int) (cpuReading, error) {
 	return last, err
 }
 
-const settleTries = 25
+const (
+	settle      = 5 * time.Millisecond // a tick is 4 ms at 250 Hz
+	settleTries = 10
+)
 
-func cpuNow(pid int) (r cpuReading, err error) {
-	folder := fmt.Sprintf("/proc/%d", pid)
-	tasks, err := os.ReadDir(folder + "/task")
-	if err != nil {
-		return r, fmt.Errorf("list the threads: %w", err)
+func cpuNow(pid int) (time.Duration, error) {
+	const kind = 2 // CPUCLOCK_SCHED of a process (include/linux/posix-timers_types.h)
+	var t unix.Timespec
+	clock := ^int32(pid)<<3 | kind // #nosec G115 -- a process id is at most 2^22 (proc_sys_kernel(5))
+	if err := unix.ClockGettime(clock, &t); err != nil {
+		return 0, fmt.Errorf("read the process's CPU clock: %w", err)
 	}
-	for _, task := range tasks {
-		text, err := os.ReadFile(folder + "/task/" + task.Name() + "/schedstat")
-		if err != nil {
-			continue // ended since; whole has it
-		}
-		onCPU, err := parseSchedstat(text)
-		if err != nil {
-			return r, err
-		}
-		r.live += onCPU
-	}
-	text, err := os.ReadFile(folder + "/stat")
-	if err != nil {
-		return r, fmt.Errorf("read the process's account: %w", err)
-	}
-	r.whole, err = parseStat(text)
-	return r, err
+	return time.Duration(t.Nano()), nil
 }
 
-// parseSchedstat gives the time on CPU: the first of three numbers, in nanoseconds (Documentation/scheduler/sched-stats).
-func parseSchedstat(text []byte) (time.Duration, error) {
-	first, _, _ := strings.Cut(string(text), " ")
-	ns, err := strconv.ParseInt(first, 10, 64)
-	if err != nil || ns < 0 {
-		return 0, fmt.Errorf("read schedstat: %q is no time", first)
-	}
-	return time.Duration(ns), nil
+// resources are what a process holds at one time.
+type resources struct {
+	rssBytes, peakBytes int // VmRSS and VmHWM
+	threads             int
 }
 
-// parseStat gives utime+stime, fields 14 and 15 of /proc/PID/stat. The second field is the program's name between
-// parentheses and may hold anything, parentheses and spaces too; the last parenthesis ends it.
-func parseStat(text []byte) (time.Duration, error) {
-	end := bytes.LastIndexByte(text, ')')
-	if end < 0 {
-		return 0, fmt.Errorf("read stat: no name in it")
+// readStatus reads /proc/PID/status (proc(5)). It is readable for everybody; other files of a process that is not
+// dumpable, /proc/PID/fd among them, are only for root, so rawclient's Figures will not do here.
+func readStatus(pid int) (resources, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return resources{}, fmt.Errorf("read the process's status: %w", err)
 	}
-	const firstBehindName, utime, stime = 3, 14, 15
-	fields := strings.Fields(string(text[end+1:]))
-	if len(fields) <= stime-firstBehindName {
-		return 0, fmt.Errorf("read stat: %d fields", len(fields))
-	}
-	var sum int64
-	for _, field := range []string{fields[utime-firstBehindName], fields[stime-firstBehindName]} {
-		n, err := strconv.ParseInt(field, 10, 64)
+	return parseStatus(string(text))
+}
+
+func parseStatus(text string) (r resources, err error) {
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(line, ":")
+		unit := 1 << 10 // written as kB
+		var to *int
+		switch name {
+		case "VmRSS":
+			to = &r.rssBytes
+		case "VmHWM":
+			to = &r.peakBytes
+		case "Threads":
+			to, unit = &r.threads, 1
+		default:
+			continue
+		}
+		number, _, _ := strings.Cut(strings.TrimSpace(value), " ")
+		n, err := strconv.Atoi(number)
 		if err != nil || n < 0 {
-			return 0, fmt.Errorf("read stat: a time is not a number")
+			return resources{}, fmt.Errorf("read status: %s is no number", name)
 		}
-		sum += n
+		*to = n * unit
 	}
-	return time.Duration(sum) * tick, nil
+	if r.rssBytes == 0 || r.peakBytes == 0 || r.threads == 0 {
+		return resources{}, errors.New("read status: it lacks VmRSS, VmHWM or Threads: the process has ended")
+	}
+	return r, nil
 }
 
 // ownCPU is the CPU time of the calling thread; the measuring goroutine is locked to its thread.
@@ -145,9 +124,3 @@ func kernelRelease() string {
 	}
 	return strings.TrimSpace(string(text))
 }
-
-// Where a CPU figure comes from, for the report.
-const (
-	fromSchedstat = "schedstat"
-	fromStat      = "stat"
-)

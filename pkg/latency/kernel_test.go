@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"testing"
@@ -14,8 +15,10 @@ import (
 
 // What this test binary becomes when it is started again: a bare program, or one that uses CPU time.
 const (
-	burnHere  = "burn-here"
-	burnApart = "burn-in-a-thread-that-ends"
+	burnHere   = "burn-here"
+	burnApart  = "burn-in-a-thread-that-ends"
+	burnBefore = "burn-in-another-thread-and-begin-anew"
+	begunAnew  = "answer-and-burn-here"
 )
 
 func TestMain(m *testing.M) {
@@ -23,7 +26,7 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case "latency":
 			os.Exit(Main(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
-		case burnHere, burnApart:
+		case burnHere, burnApart, burnBefore, begunAnew:
 			burnOnDemand(os.Args[1])
 			return
 		}
@@ -35,6 +38,11 @@ const burnt = 60 * time.Millisecond
 
 // burnOnDemand uses that much CPU time for every byte that it reads, and writes the byte back.
 func burnOnDemand(how string) {
+	if how == begunAnew { // the byte that was read before the exec
+		if _, err := os.Stdout.Write([]byte("x")); err != nil {
+			return
+		}
+	}
 	burn := func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with its goroutine
 		for start := ownCPU(); ownCPU()-start < burnt; {
@@ -55,10 +63,17 @@ func burnOnDemand(how string) {
 		if _, err := os.Stdin.Read(b[:]); err != nil {
 			return
 		}
-		if how == burnHere {
+		switch how {
+		case burnHere, begunAnew:
 			work <- struct{}{}
 			<-done
-		} else {
+		case burnBefore:
+			work <- struct{}{}
+			<-done // and its thread waits for more, as those of stage 1 do: the exec ends it
+			runtime.LockOSThread()
+			fmt.Fprintln(os.Stderr, syscall.Exec("/proc/self/exe", []string{os.Args[0], begunAnew}, nil))
+			return
+		default:
 			thread := os.Getpid()
 			for thread == os.Getpid() { // the first thread of a process stays, locked and idle, until the process ends
 				burnt := make(chan int)
@@ -79,12 +94,13 @@ func burnOnDemand(how string) {
 func TestCPUTimeOfThreadsThatHaveEndedIsCounted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		how   string
-		exact bool
-	}{{burnHere, true}, {burnApart, false}} {
+		how  string
+		gone bool // the threads that are left cannot tell
+	}{{burnHere, false}, {burnApart, true}, {burnBefore, true}} {
 		t.Run(c.how, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.CommandContext(t.Context(), os.Args[0], c.how)
+			cmd.Stderr = t.Output()
 			in, err := cmd.StdinPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -106,70 +122,79 @@ func TestCPUTimeOfThreadsThatHaveEndedIsCounted(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			burn() // every thread of the runtime is there
+			if c.how != burnBefore {
+				burn() // every thread of the runtime is there
+			}
 			before, err := readCPU(cmd.Process.Pid)
 			if err != nil {
 				t.Fatal(err)
 			}
+			left := onCPU(t, cmd.Process.Pid)
 			burn()
 			after, err := readCPU(cmd.Process.Pid)
 			if err != nil {
 				t.Fatal(err)
 			}
-			used, exact := after.since(before)
-			if exact != c.exact || used < burnt-tick {
-				t.Errorf("%v used, exact %t; %v were burnt", used, exact, burnt)
+			left = onCPU(t, cmd.Process.Pid) - left
+			if used := after - before; used < burnt {
+				t.Errorf("%v used; %v were burnt", used, burnt)
+			}
+			if (left < burnt) != c.gone { // the control: that account would not do
+				t.Errorf("the threads that are left used %v of %v", left, burnt)
 			}
 		})
 	}
 }
 
-func TestSchedstatIsReadAsTimeOnCPU(t *testing.T) {
-	t.Parallel()
-	if got, err := parseSchedstat([]byte("1234567 89 10\n")); err != nil || got != 1_234_567 {
-		t.Errorf("%v, %v", got, err)
+// onCPU is the time on CPU of the threads that a process has now: the first number of schedstat, in nanoseconds.
+func onCPU(t *testing.T, pid int) (sum time.Duration) {
+	t.Helper()
+	paths, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, text := range []string{"", "x 1 2", "-1 0 0", "99999999999999999999 0 0"} {
-		if got, err := parseSchedstat([]byte(text)); err == nil {
-			t.Errorf("%q: %v and no error", text, got)
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // ended since
 		}
+		var ns int64
+		if _, err := fmt.Sscan(string(text), &ns); err != nil {
+			t.Fatal(err)
+		}
+		sum += time.Duration(ns)
+	}
+	return sum
+}
+
+func TestCPUTimeOfAProcessThatIsGoneIsNoFigure(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], burnHere) // without stdin it ends at once
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if used, err := readCPU(cmd.Process.Pid); err == nil {
+		t.Errorf("%v and no error", used)
+	}
+	if r, err := readStatus(cmd.Process.Pid); err == nil {
+		t.Errorf("%+v and no error", r)
 	}
 }
 
-func TestStatIsReadBehindAnyName(t *testing.T) {
+func TestStatusIsReadInBytesAndThreads(t *testing.T) {
 	t.Parallel()
-	const fields = " S 1 2 3 4 5 6 7 8 9 10 70 30 0 0 20 0 5 0 100 1000"
-	for _, name := range []string{"(daemon)", "(a b)", "(a) R 9 (b)", "()"} {
-		if got, err := parseStat([]byte("42 " + name + fields)); err != nil || got != time.Second {
-			t.Errorf("%s: %v, %v", name, got, err)
-		}
+	const sound = "Name:\tVmRSS: 9 kB\nVmHWM:\t   20 kB\nVmRSS:\t   10 kB\nThreads:\t8\nSeccomp:\t2\n"
+	if got, err := parseStatus(sound); err != nil || got != (resources{10 << 10, 20 << 10, 8}) {
+		t.Errorf("%+v, %v", got, err)
 	}
-	for _, text := range []string{"", "42 daemon S 1", "42 (daemon) S 1 2", "42 (d) S 1 2 3 4 5 6 7 8 9 10 x 30 0", "42 (d) S 1 2 3 4 5 6 7 8 9 10 1 -3 0"} {
-		if got, err := parseStat([]byte(text)); err == nil {
-			t.Errorf("%q: %v and no error", text, got)
-		}
-	}
-}
-
-func TestTheProcessAccountDecidesWhereThreadsAreMissing(t *testing.T) {
-	t.Parallel()
-	const ms = time.Millisecond
-	cases := []struct {
-		name          string
-		before, after cpuReading
-		used          time.Duration
-		exact         bool
-	}{
-		{"agreeing", cpuReading{100 * ms, 100 * ms}, cpuReading{150 * ms, 150 * ms}, 50 * ms, true},
-		{"rounded down before", cpuReading{99 * ms, 90 * ms}, cpuReading{141 * ms, 140 * ms}, 42 * ms, true},
-		{"rounded down after", cpuReading{100 * ms, 100 * ms}, cpuReading{109 * ms, 100 * ms}, 9 * ms, true},
-		{"a thread ended", cpuReading{100 * ms, 100 * ms}, cpuReading{60 * ms, 160 * ms}, 60 * ms, false},
-		{"a thread began and ended", cpuReading{100 * ms, 100 * ms}, cpuReading{101 * ms, 140 * ms}, 40 * ms, false},
-		{"a start", cpuReading{}, cpuReading{4 * ms, 0}, 4 * ms, true},
-	}
-	for _, c := range cases {
-		if used, exact := c.after.since(c.before); used != c.used || exact != c.exact {
-			t.Errorf("%s: %v, %t; want %v, %t", c.name, used, exact, c.used, c.exact)
+	for _, c := range []struct{ name, text, why string }{
+		{"empty", "", "nothing is known"},
+		{"zombie", "Name:\tx\nThreads:\t1\n", "a process that has ended has no memory"},
+		{"no number", "VmHWM:\t20 kB\nVmRSS:\tmany kB\nThreads:\t8\n", "it would count as 0"},
+		{"negative", "VmHWM:\t20 kB\nVmRSS:\t10 kB\nThreads:\t-8\n", "it would meet every bound"},
+	} {
+		if got, err := parseStatus(c.text); err == nil {
+			t.Errorf("%s (%s): %+v and no error", c.name, c.why, got)
 		}
 	}
 }

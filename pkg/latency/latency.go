@@ -220,7 +220,7 @@ func (m *measurement) take(ctx context.Context) error {
 	if err := m.singles(ctx, f); err != nil {
 		return err
 	}
-	all, closeAll, err := m.pairs(f)
+	all, closeAll, err := m.contests(f)
 	defer closeAll()
 	if err != nil {
 		return err
@@ -230,7 +230,7 @@ func (m *measurement) take(ctx context.Context) error {
 
 // versionOf asks the daemon what it is.
 func versionOf(f *files) (string, error) {
-	c, opening, _, err := begin(f)
+	c, opening, _, err := begin(f, daemon)
 	if err != nil {
 		return "", err
 	}

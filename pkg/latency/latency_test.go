@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,7 +36,7 @@ func TestQuickRunMeasuresEveryFigure(t *testing.T) { // not parallel: it sets TM
 	got := map[string]int{}
 	for _, f := range r.Figures {
 		got[f.Measure]++
-		if f.Median <= 0 || f.Low > f.Median || f.High < f.Median || len(f.Each) == 0 || (f.Verdict == free) != (f.Measure == measureTight) {
+		if f.Median <= 0 || f.Low > f.Median || f.High < f.Median || len(f.Each) == 0 || (f.Verdict == free) != (f.Bound == 0) {
 			t.Errorf("%s: %+v", f.Name, f)
 		}
 		if f.Measure == measureInFlight && (f.Or == nil || f.Or.Median <= 0) {
@@ -43,11 +44,12 @@ func TestQuickRunMeasuresEveryFigure(t *testing.T) { // not parallel: it sets TM
 		}
 	}
 	for _, measure := range measures {
-		if want := map[string]int{measureCall: 2}[measure]; got[measure] != max(want, 1) {
+		want := map[string]int{measureCall: 2, measureLocks: 2, measureStart: 2, measureThreads: 2}[measure]
+		if got[measure] != max(want, 1) {
 			t.Errorf("%d figures of %s", got[measure], measure)
 		}
 	}
-	if len(r.Series) != 10 || r.Version != stage.Version {
+	if len(r.Series) != 13 || r.Version != stage.Version {
 		t.Errorf("%d series of the daemon %q", len(r.Series), r.Version)
 	}
 	for _, s := range r.Series {
@@ -61,6 +63,12 @@ func TestQuickRunMeasuresEveryFigure(t *testing.T) { // not parallel: it sets TM
 			}
 		}
 	}
+	if n := len(r.startsOf(locked, cpuOfStart)); n != 4 || len(r.startsOf(unlocked, cpuOfStart)) != n || len(r.Starts) != 2*n {
+		t.Errorf("starts: %+v", r.Starts)
+	}
+	if len(r.Starts) == 8 && (r.Starts[0].Program != locked || r.Starts[2].Program != unlocked) {
+		t.Errorf("the starts do not take turns: %+v", r.Starts)
+	}
 	left, err := os.ReadDir(folder)
 	if err != nil || len(left) != 0 {
 		t.Errorf("left behind: %v, %v", left, err)
@@ -71,22 +79,68 @@ func TestOnlyWhatIsAskedForIsMeasured(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := run("--only", "idle,start", "--rounds", "1", "--daemon", stage.Binary(t, ""))
 	if code != 0 || !strings.Contains(stdout, "idle RSS") || !strings.Contains(stdout, "start: CPU") ||
-		strings.Contains(stdout, "KiB file") || strings.Contains(stderr, "round") {
+		strings.Contains(stdout, "KiB file") || strings.Contains(stderr, "round") || strings.Contains(stdout, "threads") {
 		t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)
 	}
 }
 
+func TestAllProgramsTakeTurnsAtBeingFirst(t *testing.T) {
+	t.Parallel()
+	programs := []string{unlocked, locked, filterOnly}
+	first := map[string]int{}
+	for round := range 6 {
+		order := turn(programs, round)
+		first[order[0]]++
+		if slices.Sort(order); len(slices.Compact(order)) != len(programs) {
+			t.Errorf("round %d: %v", round, order)
+		}
+	}
+	for _, program := range programs {
+		if first[program] != 2 {
+			t.Errorf("first: %v", first)
+		}
+	}
+}
+
+// A daemon that only seems to be locked, or unlocked, would be compared with itself.
+func TestADaemonThatIsNotWhatItsNameSaysIsNotMeasured(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, log, want string }{
+		{"older than its lock-down", `{"msg":"started"}` + "\nnot JSON\n", "no posture"},
+		{"silent", "", "no posture"},
+		{"unlocked", `{"posture":{"landlock":{"enforced":false},"seccomp":{"enforced":false}}}`, "Landlock false and seccomp false"},
+		{"locked", `{"posture":{"landlock":{"enforced":true},"seccomp":{"enforced":true}}}`, "Landlock true and seccomp true"},
+		{"half locked", `{"posture":{"landlock":{"enforced":true},"seccomp":{"enforced":false}}}`, "Landlock true and seccomp false"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			// Its conversation is the daemon's, its log is not.
+			path := script(t, "cat >&2 <<'END'\n"+c.log+"\nEND\nexec 2>/dev/null "+stage.Binary(t, "")+"\n")
+			for _, measure := range []string{measureLocks, measureStart} {
+				code, stdout, stderr := run("--only", measure, "--rounds", "1", "--block", "20ms", "--daemon", path)
+				if code != 1 || stdout != "" || !strings.Contains(stderr, c.want) {
+					t.Errorf("%s: exit %d, stdout %q, stderr %q", measure, code, stdout, stderr)
+				}
+			}
+		})
+	}
+}
+
+// script stands in the daemon's place.
+func script(t *testing.T, text string) (path string) {
+	t.Helper()
+	syscall.ForkLock.RLock() // no other test may start a program while this one is open for writing (ETXTBSY)
+	defer syscall.ForkLock.RUnlock()
+	path = stage.File(t, stage.Dir(t), "daemon", []byte("#!/bin/sh\nPATH=/usr/bin:/bin\n"+text))
+	if err := os.Chmod(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func TestWhatCannotBeMeasuredIsNoFigure(t *testing.T) {
 	t.Parallel()
-	script := func(text string) string {
-		syscall.ForkLock.RLock() // no other test may start a program while this one is open for writing (ETXTBSY)
-		defer syscall.ForkLock.RUnlock()
-		path := stage.File(t, stage.Dir(t), "daemon", []byte("#!/bin/sh\nPATH=/usr/bin:/bin\n"+text))
-		if err := os.Chmod(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+	script := func(text string) string { return script(t, text) }
 	daemon := stage.Binary(t, "")
 	// changed is the daemon with its output changed from the first answer behind the handshake on.
 	changed := func(sed string) string { return script(daemon + " | sed -u '1!{" + sed + "}'\n") }
@@ -100,6 +154,9 @@ func TestWhatCannotBeMeasuredIsNoFigure(t *testing.T) {
 		{"one that does not start", script("echo 'MCP_X: wrong' >&2; exit 2\n"), "start", "MCP_X: wrong"},
 		{"one that ends at the first call", changed("q"), "file-1k", "ended"},
 		{"one that refuses", changed(`s/"isError":false/"isError":true/`), "file-1k", "refused"},
+		{"one whose answers differ when it is unlocked", script("case $MCP_SECCOMP in off) cut='1!{s/heron/Heron/}';; esac\n" +
+			daemon + ` | sed -u "$cut"` + "\n"), "lock-down", "does not answer the bytes"},
+		{"one that refuses the large reads", changed(`1!s/"isError":false/"isError":true/`), "threads", "refused"},
 		{"one that refuses the idle call", changed(`s/"isError":false/"isError":true/`), "idle", "refused"},
 		{"one that answers other bytes", changed("s/heron/Heron/"), "file-1k", "does not answer the bytes"},
 		{"one that begins to answer other lengths", script(daemon + " | sed -u '1,3!s/heron/herons/'\n"), "file-1k", "bytes where"},

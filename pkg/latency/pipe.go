@@ -245,7 +245,6 @@ type block struct {
 	P99            float64 `json:"p99_us,omitempty"`
 	CallsPerSecond float64 `json:"calls_per_second"`
 	ServerCPU      float64 `json:"server_cpu_us_per_call"`
-	CPUFrom        string  `json:"server_cpu_from"` // schedstat, or stat where threads have ended
 	ClientCPU      float64 `json:"client_cpu_us_per_call"`
 }
 
@@ -345,14 +344,9 @@ func (c *call) measured(length time.Duration, calls func() (int, error)) (b bloc
 	if err != nil {
 		return b, err
 	}
-	used, exact := after.since(before)
-	b.CPUFrom = fromSchedstat
-	if !exact {
-		b.CPUFrom = fromStat
-	}
 	n := float64(b.Calls)
 	b.CallsPerSecond = n / elapsed.Seconds()
-	b.ServerCPU, b.ClientCPU = microseconds(used)/n, microseconds(client)/n
+	b.ServerCPU, b.ClientCPU = microseconds(after-before)/n, microseconds(client)/n
 	if len(c.times) > 0 {
 		slices.Sort(c.times)
 		b.P50 = microseconds(time.Duration(percentile(c.times, 0.50)))

@@ -16,11 +16,14 @@ const (
 	measureStart    = "start"
 	measureIdle     = "idle"
 	measureLarge    = "large"
+	measureLocks    = "lock-down"
+	measureThreads  = "threads"
 )
 
 // measures is all of them, in the order of the report.
 var measures = []string{
-	measureCall, measureTight, measureUsual, measureSmall, measureInFlight, measureStart, measureIdle, measureLarge,
+	measureCall, measureTight, measureUsual, measureSmall, measureLocks, measureInFlight,
+	measureStart, measureIdle, measureLarge, measureThreads,
 }
 
 // figure is one number that the project promises, as it was measured.
@@ -55,6 +58,7 @@ type report struct {
 	Starts  []start   `json:"starts,omitempty"`
 	Idle    []memory  `json:"idle,omitempty"`
 	Large   []memory  `json:"large,omitempty"`
+	Threads []threads `json:"threads,omitempty"`
 }
 
 // machine is what helps to judge the figures.
@@ -70,7 +74,7 @@ type machine struct {
 // promise that may be kept instead.
 type promise struct {
 	figure
-	values func(*report) ([]float64, error)
+	values func(*report) (spread, error)
 	or     *promise
 }
 
@@ -78,63 +82,92 @@ func p50Of(b block) float64  { return b.P50 }
 func cpuOf(b block) float64  { return b.ServerCPU }
 func rateOf(b block) float64 { return b.CallsPerSecond }
 
+func cpuOfStart(s start) float64  { return s.CPU }
+func wallOfStart(s start) float64 { return s.Wall }
+
 // promises is what the project promises, in the order of the report. Each bound is one of the project's own issue; the
 // figure without a bound is there to judge the one above it (see defaultPause).
 var promises = []promise{
 	{
 		figure: figure{Measure: measureCall, Name: "100 B call: p50 against an echo of a line", Bound: 3.5, Unit: "x"},
-		values: ratioOf(measureCall, p50Of),
+		values: ratioOf(measureCall, daemon, bare, p50Of),
 	},
 	{
 		figure: figure{Measure: measureTight, Name: "  p50 when the client never pauses", Unit: "x"},
-		values: ratioOf(measureTight, p50Of),
+		values: ratioOf(measureTight, daemon, bare, p50Of),
 	},
 	{
 		figure: figure{Measure: measureCall, Name: "100 B call: server CPU against the echo", Bound: 6, Unit: "x"},
-		values: ratioOf(measureCall, cpuOf),
+		values: ratioOf(measureCall, daemon, bare, cpuOf),
 	},
 	{
 		figure: figure{Measure: measureUsual, Name: "64 KiB file: p50 against a bare program", Bound: 1.3, Unit: "x"},
-		values: ratioOf(measureUsual, p50Of),
+		values: ratioOf(measureUsual, daemon, bare, p50Of),
 	},
 	{
 		figure: figure{Measure: measureSmall, Name: "1 KiB file: p50 against a bare program", Bound: 1.5, Unit: "x"},
-		values: ratioOf(measureSmall, p50Of),
+		values: ratioOf(measureSmall, daemon, bare, p50Of),
+	},
+	{
+		figure: figure{Measure: measureLocks, Name: "1 KiB file: p50 locked against unlocked", Bound: 1.1, Unit: "x"},
+		values: ratioOf(measureLocks, locked, unlocked, p50Of),
+	},
+	{
+		figure: figure{Measure: measureLocks, Name: "  p50 with seccomp only (by the walk)", Unit: "x"},
+		values: ratioOf(measureLocks, filterOnly, unlocked, p50Of),
 	},
 	{
 		figure: figure{Measure: measureInFlight, Name: "64 calls in flight: rate", Bound: 20_000, AtLeast: true, Unit: "calls/s"},
-		values: func(r *report) ([]float64, error) {
-			return r.of(measureInFlight, "daemon").each(rateOf), nil
-		},
+		values: func(r *report) (spread, error) { return spreadOf(r.of(measureInFlight, daemon).each(rateOf)) },
 		or: &promise{
 			figure: figure{Measure: measureInFlight, Name: "  or (one suffices) against the echo", Bound: 0.5, AtLeast: true, Unit: "x"},
-			values: ratioOf(measureInFlight, rateOf),
+			values: ratioOf(measureInFlight, daemon, bare, rateOf),
 		},
 	},
 	{
 		figure: figure{Measure: measureStart, Name: "start: CPU until initialize is answered", Bound: 15, Unit: "ms"},
-		values: func(r *report) ([]float64, error) {
-			return each(r.Starts, func(s start) float64 { return s.CPU }), nil
+		values: func(r *report) (spread, error) { return spreadOf(r.startsOf(locked, cpuOfStart)) },
+	},
+	{
+		figure: figure{Measure: measureStart, Name: "start: CPU of the locked over the unlocked", Bound: 30, Unit: "ms"},
+		values: func(r *report) (spread, error) {
+			return excess(r.startsOf(locked, cpuOfStart), r.startsOf(unlocked, cpuOfStart))
 		},
 	},
 	{
 		figure: figure{Measure: measureIdle, Name: "idle RSS after initialize and one call", Bound: 16, Unit: "MiB"},
-		values: func(r *report) ([]float64, error) {
-			return each(r.Idle, func(m memory) float64 { return m.RSS }), nil
+		values: func(r *report) (spread, error) {
+			return spreadOf(each(r.Idle, func(m memory) float64 { return m.RSS }))
 		},
 	},
 	{
 		figure: figure{Measure: measureLarge, Name: "16 answers of 1 MiB at once: peak RSS", Bound: 160, Unit: "MiB"},
-		values: func(r *report) ([]float64, error) {
-			return each(r.Large, func(m memory) float64 { return m.Peak }), nil
+		values: func(r *report) (spread, error) {
+			return spreadOf(each(r.Large, func(m memory) float64 { return m.Peak }))
+		},
+	},
+	{
+		figure: figure{Measure: measureThreads, Name: "threads at rest", Unit: "threads"},
+		values: func(r *report) (spread, error) {
+			return spreadOf(each(r.Threads, func(t threads) float64 { return float64(t.Rest) }))
+		},
+	},
+	{
+		figure: figure{Measure: measureThreads, Name: "threads with 16 cached reads in flight", Bound: 16, Unit: "threads"},
+		values: func(r *report) (spread, error) {
+			return spreadOf(each(r.Threads, func(t threads) float64 { return float64(t.InFlight) }))
 		},
 	},
 }
 
-// ratioOf is the daemon's number by the bare program's, round by round.
-func ratioOf(measure string, number func(block) float64) func(*report) ([]float64, error) {
-	return func(r *report) ([]float64, error) {
-		return ratios(r.of(measure, "daemon").each(number), r.of(measure, "bare").each(number))
+// ratioOf is one program's number by another's, round by round.
+func ratioOf(measure, over, under string, number func(block) float64) func(*report) (spread, error) {
+	return func(r *report) (spread, error) {
+		values, err := ratios(r.of(measure, over).each(number), r.of(measure, under).each(number))
+		if err != nil {
+			return spread{}, err
+		}
+		return spreadOf(values)
 	}
 }
 
@@ -162,12 +195,9 @@ func (r *report) judge(wanted func(measure string) bool) error {
 }
 
 func (p promise) judge(r *report) (*figure, error) {
-	values, err := p.values(r)
 	f := p.figure
-	if err == nil {
-		f.spread, err = spreadOf(values)
-	}
-	if err != nil {
+	var err error
+	if f.spread, err = p.values(r); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}
 	switch {
@@ -204,7 +234,7 @@ func number(v float64, unit string) string {
 	switch unit {
 	case "x":
 		return fmt.Sprintf("%.2f", v)
-	case "calls/s":
+	case "calls/s", "threads":
 		return fmt.Sprintf("%.0f", v)
 	}
 	return fmt.Sprintf("%.1f", v)
@@ -248,7 +278,7 @@ func (r *report) printSeries(w io.Writer) {
 	if len(r.Series) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\nmedian over the rounds of\n%-10s %-7s %12s %9s %9s %9s %9s %9s %9s\n",
+	fmt.Fprintf(w, "\nmedian over the rounds of\n%-10s %-15s %12s %9s %9s %9s %9s %9s %9s\n",
 		"measure", "program", "answer bytes", "p50 us", "p95 us", "p99 us", "CPU us", "client us", "calls/s")
 	for _, s := range r.Series {
 		cell := func(number func(block) float64) string {
@@ -258,7 +288,7 @@ func (r *report) printSeries(w io.Writer) {
 			}
 			return fmt.Sprintf("%.1f", middle.Median)
 		}
-		fmt.Fprintf(w, "%-10s %-7s %12d %9s %9s %9s %9s %9s %9s\n", s.Measure, s.Program, s.AnswerBytes,
+		fmt.Fprintf(w, "%-10s %-15s %12d %9s %9s %9s %9s %9s %9s\n", s.Measure, s.Program, s.AnswerBytes,
 			cell(func(b block) float64 { return b.P50 }), cell(func(b block) float64 { return b.P95 }),
 			cell(func(b block) float64 { return b.P99 }), cell(func(b block) float64 { return b.ServerCPU }),
 			cell(func(b block) float64 { return b.ClientCPU }), cell(func(b block) float64 { return b.CallsPerSecond }))
@@ -275,7 +305,9 @@ func (r *report) printSingles(w io.Writer) {
 		}
 	}
 	fmt.Fprintln(w)
-	line("start: time from spawn to the answer of initialize", each(r.Starts, func(s start) float64 { return s.Wall }), "ms")
+	line("start: time from spawn to the answer of initialize", r.startsOf(locked, wallOfStart), "ms")
+	line("  the same of the unlocked daemon", r.startsOf(unlocked, wallOfStart), "ms")
+	line("  CPU of the unlocked daemon", r.startsOf(unlocked, cpuOfStart), "ms")
 	line("idle: peak RSS so far", each(r.Idle, func(m memory) float64 { return m.Peak }), "MiB")
 	line("16 answers of 1 MiB: RSS when they are delivered", each(r.Large, func(m memory) float64 { return m.RSS }), "MiB")
 }

@@ -11,21 +11,26 @@ import (
 // less often.
 func full(ratio, rate float64) *report {
 	r := &report{Program: "bin/mcp-server-suite", Version: "1.2.3", Rounds: 2, Seconds: 3}
-	for _, measure := range []string{measureCall, measureTight, measureUsual, measureSmall, measureInFlight} {
-		for program, times := range map[string]float64{"bare": 1, "daemon": ratio} {
+	add := func(measure string, programs map[string]float64) {
+		for program, times := range programs {
 			s := &series{Measure: measure, Program: program, AnswerBytes: 371, InFlight: 1}
 			for round := range 2 {
 				s.Blocks = append(s.Blocks, block{
 					Round: round + 1, Calls: 10, P50: 10 * times, P95: 20 * times, P99: 30 * times,
-					CallsPerSecond: rate / times, ServerCPU: 5 * times, ClientCPU: 1, CPUFrom: fromSchedstat,
+					CallsPerSecond: rate / times, ServerCPU: 5 * times, ClientCPU: 1,
 				})
 			}
 			r.Series = append(r.Series, s)
 		}
 	}
-	r.Starts = []start{{CPU: 10 * ratio, Wall: 5}}
+	for _, measure := range []string{measureCall, measureTight, measureUsual, measureSmall, measureInFlight} {
+		add(measure, map[string]float64{bare: 1, daemon: ratio})
+	}
+	add(measureLocks, map[string]float64{unlocked: 1, locked: 1 + ratio/20, filterOnly: ratio})
+	r.Starts = []start{{Program: locked, CPU: 10 * ratio, Wall: 5}, {Program: unlocked, CPU: 5 * ratio, Wall: 4}}
 	r.Idle = []memory{{RSS: 9 * ratio, Peak: 9}}
 	r.Large = []memory{{RSS: 60, Peak: 90 * ratio}}
+	r.Threads = []threads{{Rest: 30, InFlight: int(5 * ratio)}}
 	return r
 }
 
@@ -39,15 +44,21 @@ func TestVerdictComparesTheMedianWithTheBound(t *testing.T) {
 		{"all fine", 1.2, 50_000, nil},
 		{"slow reads", 1.4, 50_000, []string{"64 KiB file"}},
 		{"few calls, but half of what the echo gets", 1.2, 10_000, nil},
-		{"enough calls, though the echo gets many more", 3, 90_000, []string{"64 KiB", "1 KiB", "start", "idle", "16 answers"}},
-		{"everything", 7, 50_000, []string{"p50 against an echo", "CPU against", "64 KiB", "1 KiB", "in flight", "start", "idle", "16 answers"}},
+		{"slow locks", 2.5, 90_000, []string{"64 KiB", "1 KiB file: p50 against", "locked against", "until initialize", "idle", "16 answers"}},
+		{"enough calls, though the echo gets many more", 3, 100_000, []string{
+			"64 KiB", "1 KiB file: p50 against", "locked against", "until initialize", "idle", "16 answers",
+		}},
+		{"everything", 7, 50_000, []string{
+			"p50 against an echo", "CPU against", "64 KiB", "1 KiB file: p50 against", "locked against unlocked", "64 calls in flight",
+			"until initialize", "locked over the unlocked", "idle RSS", "16 answers", "reads in flight",
+		}},
 	}
 	for _, c := range cases {
 		r := full(c.ratio, c.rate)
 		if err := r.judge(everything); err != nil {
 			t.Fatal(err)
 		}
-		if len(r.Figures) != 9 {
+		if len(r.Figures) != 14 {
 			t.Errorf("%s: %d figures", c.name, len(r.Figures))
 		}
 		count := 0
@@ -79,10 +90,15 @@ func containsAny(text string, parts []string) bool {
 func TestAFigureThatWasNotMeasuredIsAnError(t *testing.T) {
 	t.Parallel()
 	spoil := map[string]func(*report){
-		"a bare program without a time": func(r *report) { r.of(measureCall, "bare").Blocks[1].P50 = 0 },
-		"a block too few":               func(r *report) { s := r.of(measureUsual, "daemon"); s.Blocks = s.Blocks[:1] },
+		"a bare program without a time": func(r *report) { r.of(measureCall, bare).Blocks[1].P50 = 0 },
+		"a block too few":               func(r *report) { s := r.of(measureUsual, daemon); s.Blocks = s.Blocks[:1] },
 		"no start":                      func(r *report) { r.Starts = nil },
-		"no block":                      func(r *report) { r.of(measureInFlight, "daemon").Blocks = nil },
+		"no start of the unlocked":      func(r *report) { r.Starts = r.Starts[:1] },
+		"no start of the locked":        func(r *report) { r.Starts = r.Starts[1:] },
+		"no block":                      func(r *report) { r.of(measureInFlight, daemon).Blocks = nil },
+		"no block of the locked":        func(r *report) { r.of(measureLocks, locked).Blocks = nil },
+		"no unlocked daemon":            func(r *report) { r.of(measureLocks, unlocked).Program = daemon },
+		"no thread":                     func(r *report) { r.Threads = nil },
 	}
 	for name, f := range spoil {
 		r := full(1, 50_000)
@@ -109,10 +125,34 @@ func TestReportIsATableOfAHundredColumns(t *testing.T) {
 	for _, want := range []string{
 		"100 B call: p50 against an echo of a line          at most 3.50 x     7.00       7.00..7.00  missed\n",
 		"64 calls in flight: rate                   at least 20000 calls/s   176367   176367..176367  met\n",
+		"1 KiB file: p50 locked against unlocked            at most 1.10 x     1.35       1.35..1.35  missed\n",
+		"  p50 with seccomp only (by the walk)                           -     7.00       7.00..7.00  none\n",
+		"start: CPU of the locked over the unlocked        at most 30.0 ms     35.0       35.0..35.0  missed\n",
+		"threads with 16 cached reads in flight         at most 16 threads       35           35..35  missed\n",
 		"bin/mcp-server-suite 1.2.3, 2 rounds",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
+// Every bound has a report that misses it, and only the figures that are there to explain others have none.
+func TestEveryPromiseCanBeMissed(t *testing.T) {
+	t.Parallel()
+	bad, good := full(7, 50_000), full(1, 50_000)
+	for _, r := range []*report{bad, good} {
+		if err := r.judge(everything); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, f := range bad.Figures {
+		explains := strings.HasPrefix(f.Name, "  ") || f.Name == "threads at rest"
+		switch {
+		case explains && f.Verdict == free && good.Figures[i].Verdict == free:
+		case !explains && f.Verdict == missed && good.Figures[i].Verdict == met:
+		default:
+			t.Errorf("%s: %s of the bad, %s of the good", f.Name, f.Verdict, good.Figures[i].Verdict)
 		}
 	}
 }

@@ -15,15 +15,21 @@ import (
 
 // start is one start of the daemon, from the spawn to the answer of initialize.
 type start struct {
-	CPU     float64 `json:"cpu_ms"`   // of the daemon, until it was idle again after that answer
-	Wall    float64 `json:"wall_ms"`  // as this client saw it
-	CPUFrom string  `json:"cpu_from"` // schedstat, or stat where threads have ended
+	Program string  `json:"program"` // locked daemon or unlocked daemon
+	CPU     float64 `json:"cpu_ms"`  // of the daemon, until it was idle again after that answer
+	Wall    float64 `json:"wall_ms"` // as this client saw it
 }
 
 // memory is the daemon's resident memory at one time, in MiB.
 type memory struct {
 	RSS  float64 `json:"rss_mib"`
 	Peak float64 `json:"peak_rss_mib"` // VmHWM
+}
+
+// threads is how many threads one locked daemon had.
+type threads struct {
+	Rest     int `json:"at_rest"`
+	InFlight int `json:"in_flight"` // the most that were seen while largeAnswers reads of largeBytes were under way
 }
 
 const mib = 1 << 20
@@ -37,10 +43,11 @@ const pileUp = 500 * time.Millisecond
 // rest is how long the daemon is left alone before its idle memory is looked at.
 const rest = 300 * time.Millisecond
 
-// begin starts the daemon and opens a session; took is the time from the spawn to the answer of initialize.
-func begin(f *files) (c *rawclient.Client, opening rawclient.Answer, took time.Duration, err error) {
+// begin starts the daemon with the settings that go with a program's name and opens a session; took is the time from the
+// spawn to the answer of initialize.
+func begin(f *files, program string) (c *rawclient.Client, opening rawclient.Answer, took time.Duration, err error) {
 	began := time.Now()
-	if c, err = rawclient.Start(rawclient.Command(f.daemon, daemonEnvironment(f))); err != nil {
+	if c, err = rawclient.Start(rawclient.Command(f.daemon, f.environment(program))); err != nil {
 		return nil, opening, 0, err
 	}
 	opening, err = c.Handshake(protocolVersion)
@@ -61,44 +68,54 @@ func end(c *rawclient.Client) {
 	c.Close()
 }
 
-func daemonEnvironment(f *files) []string { return []string{"MCP_SAFE_DATA_DIR=" + f.tree} }
-
-// start measures one start. Everything that the daemon's process used is counted, also what it did just behind its
-// answer and the part of the spawn that the new process pays.
+// start measures one start of the locked daemon and one of the unlocked; they take turns at being first.
 func (m *measurement) start(f *files) error {
-	c, _, took, err := begin(f)
+	programs := []string{locked, unlocked}
+	if len(m.report.Starts) == 0 {
+		if err := proveLocks(f, programs...); err != nil { // and the file is in the page cache
+			return err
+		}
+	}
+	for _, program := range turn(programs, len(m.report.Starts)/len(programs)) {
+		s, err := startOf(f, program)
+		if err != nil {
+			return err
+		}
+		m.report.Starts = append(m.report.Starts, s)
+	}
+	return nil
+}
+
+// startOf measures one start. Everything that the daemon's process used is counted: what it did as stage 1, before it
+// began itself anew, what it did just behind its answer, and the part of the spawn that the new process pays.
+func startOf(f *files, program string) (start, error) {
+	c, _, took, err := begin(f, program)
 	if err != nil {
-		return err
+		return start{}, err
 	}
 	defer end(c)
-	reading, err := readCPU(c.PID())
-	if err != nil {
-		return err
+	used, err := readCPU(c.PID())
+	return start{Program: program, CPU: milliseconds(used), Wall: milliseconds(took)}, err
+}
+
+// startsOf takes one number of every start of one program.
+func (r *report) startsOf(program string, number func(start) float64) []float64 {
+	var out []float64
+	for _, s := range r.Starts {
+		if s.Program == program {
+			out = append(out, number(s))
+		}
 	}
-	used, exact := reading.since(cpuReading{})
-	s := start{CPU: milliseconds(used), Wall: milliseconds(took), CPUFrom: fromSchedstat}
-	if !exact {
-		s.CPUFrom = fromStat
-	}
-	m.report.Starts = append(m.report.Starts, s)
-	return nil
+	return out
 }
 
 // idle measures the memory of a daemon that has answered initialize and one call, and rests.
 func (m *measurement) idle(f *files) error {
-	c, _, _, err := begin(f)
+	c, err := m.rested(f)
 	if err != nil {
 		return err
 	}
 	defer end(c)
-	answer, err := c.Call("tools/call", readCall(smallFile, smallBytes))
-	if err != nil {
-		return err
-	}
-	if !succeeded(answer) {
-		return errors.New("the daemon refused to read a file")
-	}
-	time.Sleep(rest)
 	now, err := memoryOf(c)
 	if err != nil {
 		return err
@@ -107,14 +124,45 @@ func (m *measurement) idle(f *files) error {
 	return nil
 }
 
+// rested starts a daemon, makes one call and leaves it alone for a while. The caller must end it.
+func (m *measurement) rested(f *files) (c *rawclient.Client, err error) {
+	if c, _, _, err = begin(f, locked); err != nil {
+		return nil, err
+	}
+	answer, err := c.Call("tools/call", readCall(smallFile, smallBytes))
+	if err == nil && !succeeded(answer) {
+		err = errors.New("the daemon refused to read a file")
+	}
+	if err != nil {
+		end(c)
+		return nil, err
+	}
+	time.Sleep(rest)
+	return c, nil
+}
+
 // large measures the memory of a daemon that is asked for largeAnswers answers of 1 MiB at once (each about 2 MiB on the
 // wire) while for pileUp nobody reads them.
 func (m *measurement) large(f *files) error {
-	c, _, _, err := begin(f)
+	c, _, _, err := begin(f, locked)
 	if err != nil {
 		return err
 	}
 	defer end(c)
+	if err := pile(c, func() error { time.Sleep(pileUp); return nil }); err != nil {
+		return err
+	}
+	now, err := memoryOf(c)
+	if err != nil {
+		return err
+	}
+	m.report.Large = append(m.report.Large, now)
+	return nil
+}
+
+// pile asks for largeAnswers answers of largeBytes at once, reads none of them before meanwhile has returned, and then
+// all.
+func pile(c *rawclient.Client, meanwhile func() error) error {
 	if err := c.Pause(); err != nil {
 		return err
 	}
@@ -123,7 +171,9 @@ func (m *measurement) large(f *files) error {
 			return err
 		}
 	}
-	time.Sleep(pileUp)
+	if err := meanwhile(); err != nil {
+		return err
+	}
 	if err := c.Resume(); err != nil {
 		return err
 	}
@@ -137,11 +187,43 @@ func (m *measurement) large(f *files) error {
 			return fmt.Errorf("large answer %d of %d is refused or short: %.300s", i+1, largeAnswers, line)
 		}
 	}
-	now, err := memoryOf(c)
+	return nil
+}
+
+// threads counts the threads of a daemon that rests, and the most of them that are there while it makes largeAnswers
+// answers at once and once these are delivered: the Go runtime keeps the threads that it has. The files are in the page
+// cache, so no read waits; see the package's documentation for what that hides.
+func (m *measurement) threads(f *files) error {
+	c, err := m.rested(f)
 	if err != nil {
 		return err
 	}
-	m.report.Large = append(m.report.Large, now)
+	defer end(c)
+	atRest, err := readStatus(c.PID())
+	if err != nil {
+		return err
+	}
+	most := 0
+	look := func() error {
+		now, err := readStatus(c.PID())
+		most = max(most, now.threads)
+		return err
+	}
+	err = pile(c, func() error {
+		for began := time.Now(); time.Since(began) < pileUp; time.Sleep(time.Millisecond) {
+			if err := look(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = look()
+	}
+	if err != nil {
+		return err
+	}
+	m.report.Threads = append(m.report.Threads, threads{Rest: atRest.threads, InFlight: most})
 	return nil
 }
 
@@ -155,6 +237,7 @@ func (m *measurement) singles(ctx context.Context, f *files) error {
 		{measureStart, m.Rounds * startsPerRound, m.start},
 		{measureIdle, min(m.Rounds, memoryRuns), m.idle},
 		{measureLarge, min(m.Rounds, memoryRuns), m.large},
+		{measureThreads, min(m.Rounds, memoryRuns), m.threads},
 	} {
 		if !m.wants(s.measure) {
 			continue
@@ -190,11 +273,8 @@ func succeeded(a rawclient.Answer) bool {
 }
 
 func memoryOf(c *rawclient.Client) (memory, error) {
-	f, err := c.Figures()
-	if err != nil {
-		return memory{}, err
-	}
-	return memory{RSS: float64(f.RSSBytes) / mib, Peak: float64(f.PeakRSSBytes) / mib}, nil
+	r, err := readStatus(c.PID())
+	return memory{RSS: float64(r.rssBytes) / mib, Peak: float64(r.peakBytes) / mib}, err
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -46,9 +46,32 @@ func ratios(over, under []float64) ([]float64, error) {
 	out := make([]float64, len(over))
 	for i := range over {
 		if under[i] <= 0 {
-			return nil, fmt.Errorf("round %d of the bare program has no measured value", i+1)
+			return nil, fmt.Errorf("round %d has nothing to divide by", i+1)
 		}
 		out[i] = over[i] / under[i]
 	}
 	return out, nil
+}
+
+// excess is by how much over exceeds under: the difference of the two medians, beside which stand the differences turn by
+// turn. Both must have the same turns.
+func excess(over, under []float64) (spread, error) {
+	if len(over) != len(under) {
+		return spread{}, fmt.Errorf("%d turns against %d", len(over), len(under))
+	}
+	differences := make([]float64, len(over))
+	for i := range over {
+		differences[i] = over[i] - under[i]
+	}
+	s, err := spreadOf(differences)
+	if err != nil {
+		return spread{}, err
+	}
+	o, err := spreadOf(over)
+	if err != nil {
+		return spread{}, err
+	}
+	u, err := spreadOf(under)
+	s.Median = o.Median - u.Median
+	return s, err
 }

@@ -57,6 +57,24 @@ func TestSpreadHasTheMedianTheEndsAndEveryRoundInItsOrder(t *testing.T) {
 	}
 }
 
+func TestExcessIsTheDifferenceOfTheMediansBesideEachDifference(t *testing.T) {
+	t.Parallel()
+	s, err := excess([]float64{10, 30, 20}, []float64{1, 9, 2})
+	// 20-2; the median of the differences would be the same, that of the next is not.
+	if err != nil || s.Median != 18 || s.Low != 9 || s.High != 21 || !slices.Equal(s.Each, []float64{9, 21, 18}) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	s, err = excess([]float64{10, 12, 30}, []float64{9, 1, 2})
+	if err != nil || s.Median != 10 || s.Low != 1 || s.High != 28 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for _, c := range [][2][]float64{{nil, nil}, {{1, 2}, {1}}, {{1}, {math.NaN()}}} {
+		if s, err := excess(c[0], c[1]); err == nil {
+			t.Errorf("%v over %v: %+v and no error", c[0], c[1], s)
+		}
+	}
+}
+
 func TestRatiosDivideRoundByRound(t *testing.T) {
 	t.Parallel()
 	got, err := ratios([]float64{4, 9, 1}, []float64{2, 3, 4})

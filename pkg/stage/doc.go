@@ -4,5 +4,6 @@
 // Tests that use it hand over their TestMain to [Main], which takes the stage down at the end. It knows how to build and
 // start, not how to speak (rawclient), and is imported by tests only.
 //
-// Needs: the Go tool, a temporary folder that other users may pass through, and, to become another user, root.
+// Needs: the Go tool (unless MCP_STAGE_BINARIES names a folder of daemons that are built already), a temporary folder
+// that other users may pass through, and, to become another user, root.
 package stage

@@ -21,6 +21,14 @@ const (
 	// Version is what the binary says it is, so that golden files do not change with each commit.
 	Version = "0.0.0-test"
 
+	// BinariesVariable names an environment variable of the tests: a folder that holds daemons which are built already,
+	// for a place without a compiler (smoke/kernels). See [Binary].
+	BinariesVariable = "MCP_STAGE_BINARIES"
+
+	// EnvironmentVariable names an environment variable of the tests: NAME=value, separated by spaces, which every daemon
+	// gets before what its test gives it. The test's own value of a name is the one that counts.
+	EnvironmentVariable = "MCP_STAGE_ENV"
+
 	daemonPackage = "mcp-server-suite/cmd/mcp-server-suite"
 )
 
@@ -51,8 +59,18 @@ func Main(m *testing.M) {
 
 // Binary builds the static daemon with these build tags (separated by commas; "" is the shipped one), once per test
 // process, and returns its path. Every user may execute it.
+//
+// With [BinariesVariable] nothing is built: FOLDER/mcp-server-suite is returned for "", FOLDER/mcp-server-suite-wiretest
+// for "wiretest", FOLDER/mcp-server-suite-a-b for "a,b". Whoever made them has built them as [Version].
 func Binary(t testing.TB, tags string) string {
 	t.Helper()
+	if folder := os.Getenv(BinariesVariable); folder != "" {
+		path, err := prebuilt(folder, tags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
 	builds.mu.Lock()
 	if builds.folder == "" {
 		builds.mu.Unlock()
@@ -70,6 +88,20 @@ func Binary(t testing.TB, tags string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// prebuilt returns the path of a daemon that is built already. Building one instead of a missing one would test another
+// binary than the one that was meant.
+func prebuilt(folder, tags string) (string, error) {
+	name := "mcp-server-suite"
+	if tags != "" {
+		name += "-" + strings.ReplaceAll(tags, ",", "-")
+	}
+	path := filepath.Join(folder, name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("find the daemon that %s promises: %w", BinariesVariable, err)
+	}
+	return path, nil
 }
 
 // noteSources opens every source of the module and returns its folder. The test cache remembers what a test has opened
@@ -123,14 +155,16 @@ func goBuild(path, tags string) error {
 type Options struct {
 	Tags string   // build tags, see Binary
 	Args []string // arguments
-	Env  []string // NAME=value; the environment holds nothing else but PATH and HOME
+	Env  []string // NAME=value; the environment holds nothing else but PATH, HOME and what EnvironmentVariable says
 }
 
 // Daemon prepares the daemon, which the caller starts. Run by root it becomes user and group UserID without any
 // supplementary group. It works in the folder /.
 func Daemon(t testing.TB, o Options) *exec.Cmd {
 	t.Helper()
-	environ := append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/"}, o.Env...)
+	environ := []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}
+	environ = append(environ, strings.Fields(os.Getenv(EnvironmentVariable))...)
+	environ = append(environ, o.Env...) // os/exec keeps the last one of a name
 	return rawclient.Command(Binary(t, o.Tags), environ, o.Args...)
 }
 

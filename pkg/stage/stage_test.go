@@ -56,6 +56,41 @@ func TestTheDaemonGetsNothingFromOurEnvironment(t *testing.T) {
 	}
 }
 
+func TestABuiltDaemonIsTakenWhereAFolderOfThemIsNamed(t *testing.T) {
+	built, dir := Binary(t, ""), Dir(t)
+	t.Setenv(BinariesVariable, dir)
+	for tags, name := range map[string]string{
+		"": "mcp-server-suite", "wiretest": "mcp-server-suite-wiretest", "a,b": "mcp-server-suite-a-b",
+	} {
+		if path, err := prebuilt(dir, tags); err == nil { // not built instead: that would be another daemon
+			t.Errorf("%q: %s is said to be there", tags, path)
+		}
+		if err := os.Symlink(built, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		if path := Binary(t, tags); path != filepath.Join(dir, name) {
+			t.Errorf("%q: %s", tags, path)
+		}
+		if out, err := Daemon(t, Options{Tags: tags, Args: []string{"version"}}).Output(); err != nil ||
+			!strings.Contains(string(out), Version) {
+			t.Errorf("%q: %v, %s", tags, err, out)
+		}
+	}
+}
+
+func TestTheStagesOwnEnvironmentComesFirst(t *testing.T) {
+	const fault, more, sound = "MCP_MAX_CONCURRENT_TOOLS=nonsense", "MCP_ERROR_ECHO=nonsense", "MCP_MAX_CONCURRENT_TOOLS=1"
+	t.Setenv(EnvironmentVariable, " "+fault+"  "+more)
+	out, err := Daemon(t, Options{}).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "MCP_MAX_CONCURRENT_TOOLS") || !strings.Contains(string(out), "MCP_ERROR_ECHO") {
+		t.Errorf("%v: %s", err, out)
+	}
+	t.Setenv(EnvironmentVariable, fault)
+	if out, err := Daemon(t, Options{Env: []string{sound}}).CombinedOutput(); err != nil {
+		t.Errorf("the test's own value did not win: %v, %s", err, out)
+	}
+}
+
 func TestAnotherUserReadsWhatIsStaged(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

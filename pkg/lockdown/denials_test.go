@@ -1,0 +1,283 @@
+package lockdown_test
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"mcp-server-suite/pkg/lockdown"
+	"mcp-server-suite/pkg/stage"
+)
+
+func TestEverythingThatIsOwedIsDenied(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	needLandlock(t)
+	r := postureIn(t, "MCP_SAFE_DATA_DIR="+sandboxTree(t))
+	if r.Level != lockdown.Full || len(r.OptOuts)+len(r.Residual)+len(r.Probes.Failed)+len(r.Probes.Open) > 0 {
+		t.Errorf("level %s, opt-outs %v, residual %v, failed %v, open %v", r.Level, r.OptOuts, r.Residual, r.Probes.Failed,
+			r.Probes.Open)
+	}
+	for _, o := range r.denials {
+		if !o.Owed || !o.Denied || o.Got != o.Want {
+			t.Errorf("%+v", o)
+		}
+	}
+	if r.UID != stage.UserID || r.GID != stage.UserID || !r.NoNewPrivs || r.Probes.Denied != r.Probes.Tried {
+		t.Errorf("uid %d, gid %d, no new privileges: %t, %d of %d denied", r.UID, r.GID, r.NoNewPrivs, r.Probes.Denied,
+			r.Probes.Tried)
+	}
+}
+
+// control is what a probe is answered by a process that nothing of ours holds back, so that a refusal can only be ours.
+// Several answers are separated by "|": kernels differ in what they are built with.
+type control struct {
+	name string
+	user string // as the user of the image
+	root string // as root; empty: the same
+	// here is for what other hardening than the two layers still refuses: the same thing in this very process.
+	here func() error
+	why  string
+}
+
+// controls has a row for every probe, so that a new probe without one is a failure.
+func controls() []control {
+	const (
+		noName   = "the name is empty"
+		noFD     = "there is no such descriptor"
+		noOption = "there is no such option or flag"
+		done     = "it is done, and changes nothing"
+		made     = "it is made, and closed again"
+		optional = "a kernel may be built without it"
+	)
+	rows := []control{
+		{"open a file outside of the grants", "allowed", "", nil, "every user may read it"},
+		{"list a folder outside of the grants", "allowed", "", nil, "every user may list it"},
+		{"open /proc/1/environ", "EACCES", "EACCES|allowed", nil, "it is another user's; see the test of process 1"},
+		{"openat2 with O_WRONLY", "allowed", "", nil, made},
+		{"openat2 at all", "allowed", "", nil, "its name where the filter and not Landlock has to refuse it"},
+		{"create a file in /", "ENOENT", "", nil, noName},
+		{"create a file in /tmp", "ENOENT", "", nil, noName},
+		{"make a nameless file", "ENOENT", "", nil, noName},
+		{"open a file for appending", "ENOENT", "", nil, noName},
+		{"open a file to empty it", "ENOENT", "", nil, noName},
+		{"open a device for writing", "allowed", "", nil, made},
+		{"open our memory for writing", "EACCES", "allowed", func() error {
+			fd, err := unix.Open("/proc/self/mem", unix.O_RDWR|unix.O_CLOEXEC, 0)
+			if err == nil {
+				err = unix.Close(fd)
+			}
+			return err
+		}, "the process is not dumpable, so the file belongs to root"},
+		{"mkdirat", "ENOENT", "", nil, noName},
+		{"unlinkat", "ENOENT", "", nil, noName},
+		{"renameat2", "ENOENT", "", nil, noName},
+		{"symlinkat", "ENOENT", "", nil, noName},
+		{"linkat", "ENOENT", "", nil, noName},
+		{"mknodat", "ENOENT", "", nil, noName},
+		{"fchmodat", "ENOENT", "", nil, noName},
+		{"fchmod", "EBADF", "", nil, noFD},
+		{"fchownat", "ENOENT", "", nil, noName},
+		{"utimensat", "ENOENT", "", nil, noName},
+		{"truncate", "ENOENT", "", nil, noName},
+		{"ftruncate", "EBADF", "", nil, noFD},
+		{"fallocate", "EBADF", "", nil, noFD},
+		{"setxattr", "ERANGE", "", nil, "the name of the attribute is empty"},
+		{"getxattr", "ERANGE", "", nil, "the name of the attribute is empty"},
+		{"chdir", "ENOENT", "", nil, noName},
+		{"umask", "allowed", "", nil, done},
+		{"inotify_init1", "EINVAL", "", nil, noOption},
+		{"fanotify_init", "EPERM|ENOSYS", "EINVAL|ENOSYS", nil, "asks for CAP_SYS_ADMIN first; " + optional},
+		{"splice", "allowed|EBADF", "", nil, "nothing to move: the kernel does not look at the descriptors"},
+		{"sendfile", "EBADF", "", nil, noFD},
+		{"ioctl TIOCSTI", "EBADF", "", nil, noFD},
+		{"fcntl F_SETOWN", "EBADF", "", nil, noFD},
+		{"fcntl F_SETLK", "EBADF", "", nil, noFD},
+		{"fcntl F_SETPIPE_SZ", "EBADF", "", nil, noFD},
+		{"setuid", "EINVAL", "", nil, "there is no user -1"},
+		{"setgid", "EINVAL", "", nil, "there is no group -1"},
+		{"setresuid", "allowed", "", nil, done},
+		{"setgroups", "EPERM", "EINVAL", nil, "asks for CAP_SETGID first, then finds too many groups"},
+		{"capset", "EFAULT", "", nil, "there is no header"},
+		{"setrlimit by prlimit64", "allowed", "", nil, done},
+		{"setpriority", "EINVAL", "", nil, noOption},
+		{"personality", "allowed", "", nil, "it asks and does not set"},
+		{"prctl PR_SET_DUMPABLE", "EINVAL", "", nil, noOption},
+		{"prctl PR_SET_SECCOMP", "EINVAL", "", nil, noOption},
+		{"prctl PR_SET_PDEATHSIG", "EINVAL", "", nil, noOption},
+		{"seccomp", "EINVAL", "", nil, noOption},
+		{"landlock_create_ruleset", "allowed|EOPNOTSUPP|ENOSYS", "", nil, "it asks for the ABI; " + optional},
+		{"kill", "allowed", "", nil, "signal 0, to itself"},
+		{"tgkill of another process", "ESRCH", "", nil, "there is no such process"},
+		{"tkill", "ESRCH", "", nil, "there is no such process"},
+		{"rt_sigqueueinfo", "EFAULT", "", nil, "there is no siginfo"},
+		{"rt_tgsigqueueinfo", "EFAULT", "", nil, "there is no siginfo"},
+		{"pidfd_open", "ESRCH", "", nil, "there is no such process"},
+		{"pidfd_send_signal", "EBADF", "", nil, noFD},
+		{"clone into a new user namespace", "EINVAL", "", nil, "a contradiction with CLONE_FS"},
+		{"clone3", "EINVAL", "", nil, "the structure has no bytes"},
+		{"shmget", "EINVAL|ENOSYS", "", nil, "no bytes; " + optional},
+		{"msgget", "ENOENT|ENOSYS", "", nil, "there is no such queue; " + optional},
+		{"semget", "ENOENT|ENOSYS", "", nil, "there is no such set; " + optional},
+		{"mq_open", "ENOENT|ENOSYS", "", nil, noName + "; " + optional},
+		{"mmap of writable and executable memory", "EACCES|allowed", "", func() error {
+			memory, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC,
+				unix.MAP_PRIVATE|unix.MAP_ANON)
+			if err == nil {
+				err = unix.Munmap(memory)
+			}
+			return err
+		}, "Linux 6.3 refuses it a process that has asked for that (PR_SET_MDWE)"},
+		{"mprotect to executable", "allowed", "", nil, "no bytes"},
+		{"pkey_mprotect", "allowed|ENOSYS", "", nil, "no bytes; " + optional},
+		{"memfd_create", "EINVAL", "", nil, noOption},
+		{"memfd_secret", "EINVAL|ENOSYS", "", nil, noOption + "; " + optional},
+		{"remap_file_pages", "EINVAL", "", nil, "no bytes"},
+		{"socket AF_INET, stream", "allowed", "", nil, made},
+		{"socket AF_INET6, stream", "allowed|EAFNOSUPPORT", "", nil, made + "; " + optional},
+		{"socket AF_INET, datagram", "allowed", "", nil, made},
+		{"socket AF_UNIX, stream", "allowed", "", nil, made},
+		{"socket AF_UNIX, datagram", "allowed", "", nil, made},
+		{"socket AF_INET, raw", "EPERM", "allowed", nil, "asks for CAP_NET_RAW"},
+		{"socket AF_NETLINK", "allowed", "", nil, made},
+		{"socket AF_ALG", "allowed|EAFNOSUPPORT", "", nil, made + "; " + optional},
+		{"socket AF_VSOCK", "allowed|EAFNOSUPPORT|ENODEV", "", nil, made + "; " + optional},
+		{"socket AF_PACKET", "EPERM|EAFNOSUPPORT", "allowed|EAFNOSUPPORT", nil, "asks for CAP_NET_RAW; " + optional},
+		{"socketpair", "EFAULT|EAFNOSUPPORT", "", nil, "there is nowhere to put it"},
+		{"bind", "EBADF", "", nil, noFD},
+		{"listen", "EBADF", "", nil, noFD},
+		{"connect", "EBADF", "", nil, noFD},
+		{"accept4", "EBADF", "", nil, noFD},
+		{"a system call that does not exist", "ENOSYS", "", nil, "the kernel says so itself"},
+	}
+	if runtime.GOARCH == "amd64" {
+		for _, name := range []string{
+			"open to create", "creat", "mkdir", "rmdir", "unlink", "rename", "symlink", "link", "mknod", "chmod", "chown", "utimes",
+		} {
+			rows = append(rows, control{name: name, user: "ENOENT", why: noName})
+		}
+		rows = append(
+			rows,
+			control{name: "modify_ldt", user: "allowed|ENOSYS", why: "it asks and does not set; " + optional},
+			control{name: "arch_prctl", user: "EINVAL", why: noOption},
+		)
+	}
+	return rows
+}
+
+func (c control) expects(got, by string) bool { return slices.Contains(strings.Split(by, "|"), got) }
+
+// Each probe is tried with both layers off. One run at least must get an answer that shows that the kernel has done, or
+// looked at, what was asked: else the refusal in the locked process proves nothing about us.
+func TestNoDenialIsTheKernelsOwn(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	if n := ownFilters(t); n > 0 {
+		t.Skipf("needs a process without a seccomp filter, which would answer in place of the kernel; this one has %d", n)
+	}
+	user := postureIn(t, unlocked...)
+	root := reportOf(t, asRoot(stage.Daemon(t, stage.Options{
+		Args: []string{"posture", "--json", "--probes"}, Env: append([]string{"MCP_ALLOW_PRIVILEGED=true"}, unlocked...),
+	})))
+	if user.Level != lockdown.None || user.Landlock.Enforced || user.Seccomp.Enforced || root.Level != lockdown.None {
+		t.Fatalf("level %s, as root %s", user.Level, root.Level)
+	}
+	rows := map[string]control{}
+	for _, c := range controls() {
+		if _, twice := rows[c.name]; twice || c.why == "" {
+			t.Errorf("%s: two rows, or no reason", c.name)
+		}
+		rows[c.name] = c
+	}
+	for _, o := range user.denials {
+		c, known := rows[o.Name]
+		if !known {
+			t.Errorf("%s: the table of controls has no row; here it is answered %s", o.Name, o.Got)
+			continue
+		}
+		delete(rows, o.Name)
+		if c.root == "" {
+			c.root = c.user
+		}
+		asRoot, _ := root.got(o.Name)
+		if !c.expects(o.Got, c.user) || !c.expects(asRoot, c.root) {
+			t.Errorf("%s: got %s, as root %s; want %s, as root %s (%s)", o.Name, o.Got, asRoot, c.user, c.root, c.why)
+		}
+		if o.Owed {
+			t.Errorf("%s: owed by a layer that is off", o.Name)
+		}
+		through := o.Got != o.Want || asRoot != o.Want
+		if c.here != nil {
+			if err := c.here(); err != nil {
+				t.Errorf("%s, in this process: %v", o.Name, err)
+			} else {
+				through = true
+			}
+		}
+		if !through && o.Name != inProcessOne {
+			t.Errorf("%s: %s everywhere, so a refusal shows nothing", o.Name, o.Want)
+		}
+	}
+	// The one probe that has another name under Landlock.
+	delete(rows, "openat2 with O_WRONLY")
+	for name := range rows {
+		t.Errorf("%s: no probe has this name", name)
+	}
+}
+
+// inProcessOne is the probe that has its control in another test.
+const inProcessOne = "open /proc/1/environ"
+
+// In a container the daemon is process 1, and /proc/1/environ, with the secrets that it was started with, its own.
+func TestTheEnvironmentOfProcessOneIsDeniedByLandlock(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	needLandlock(t)
+	program := stage.Binary(t, "")
+	for _, c := range []struct {
+		name, want string
+		env        []string
+	}{
+		{"locked", "EACCES", nil},
+		{"without Landlock", "allowed", []string{"MCP_LANDLOCK=off"}},
+	} {
+		r := reportOf(t, inContainer(passage{
+			Steps: [][]string{{"proc", "/proc"}}, Program: program, Args: []string{"posture", "--json", "--probes"},
+			Environ: append([]string{"MCP_ALLOW_PRIVILEGED=true"}, c.env...), // who is not root may not, anyway
+		}).command(t))
+		if got, _ := r.got(inProcessOne); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// With one layer off, what the other one owes is still denied, and what the missing one owed is open.
+func TestEachLayerDeniesWithoutTheOther(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	needLandlock(t)
+	for _, c := range []struct {
+		off, works string
+		open       []string
+	}{
+		{"MCP_SECCOMP=off", "landlock", []string{"mkdirat", "umask", "setuid", "kill", "socket AF_INET, stream"}},
+		{"MCP_LANDLOCK=off", "seccomp", []string{"open a file outside of the grants", "list a folder outside of the grants"}},
+	} {
+		r := postureIn(t, c.off)
+		for _, o := range r.denials {
+			if o.Owed != (o.Layer == c.works) || o.Owed && !o.Denied {
+				t.Errorf("%s: %+v", c.off, o)
+			}
+			if slices.Contains(c.open, o.Name) && o.Denied {
+				t.Errorf("%s: %+v, though nothing should deny it", c.off, o)
+			}
+		}
+		if len(r.Probes.Open) == 0 || len(r.Probes.Failed) > 0 {
+			t.Errorf("%s: open %v, failed %v", c.off, r.Probes.Open, r.Probes.Failed)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+//go:build lockdownhole
+
+package lockdown
+
+import (
+	"os"
+	"strconv"
+)
+
+// This file is in no program that is shipped. It plants holes, so that tests can see them found.
+
+// leftOut says whether a step of the lock-down is to be skipped: MCP_TEST_HOLE=lockdown:STEP.
+func leftOut(step string) bool { return os.Getenv("MCP_TEST_HOLE") == "lockdown:"+step }
+
+// fresh is how many new threads try each door: MCP_TEST_THREADS.
+func fresh() int {
+	if n, err := strconv.Atoi(os.Getenv("MCP_TEST_THREADS")); err == nil {
+		return n
+	}
+	return freshThreads
+}
+
+// crash ends the process in one of the ways that programs end by mistake: MCP_TEST_CRASH.
+func crash() {
+	switch os.Getenv("MCP_TEST_CRASH") {
+	case "panic":
+		panic("planted")
+	case "nil":
+		var nowhere *int
+		*nowhere = 1
+	case "stack":
+		var deeper func(int) int
+		deeper = func(n int) int { return deeper(n+1) + 1 }
+		deeper(0)
+	case "map":
+		shared := map[int]int{}
+		for range 8 {
+			go func() {
+				for i := 0; ; i++ {
+					shared[i] = i
+				}
+			}()
+		}
+		select {}
+	}
+}

@@ -1,0 +1,145 @@
+package lockdown
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// status is what proc_pid_status(5) says of one thread.
+type status struct {
+	uid, gid                                               [4]int // real, effective, saved, file system
+	effective, permitted, inheritable, ambient, boundaries uint64 // capability sets
+	noNewPrivs, seccomp, filters                           int    // -1 where the kernel does not say
+}
+
+// maxStatusBytes bounds one read; a status file has about 1.5 KiB.
+const maxStatusBytes = 16 << 10
+
+func readStatus(path string) (status, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return status{}, fmt.Errorf("open status: %w", err)
+	}
+	defer unix.Close(fd)
+	text := make([]byte, 0, maxStatusBytes)
+	for len(text) < cap(text) {
+		n, err := unix.Read(fd, text[len(text):cap(text)])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return status{}, fmt.Errorf("read status: %w", err)
+		}
+		if n == 0 {
+			break
+		}
+		text = text[:len(text)+n]
+	}
+	return parseStatus(text)
+}
+
+func parseStatus(text []byte) (status, error) {
+	s := status{noNewPrivs: -1, seccomp: -1, filters: -1}
+	var seen int
+	for line := range bytes.Lines(text) {
+		name, value, _ := strings.Cut(string(line), ":")
+		fields := strings.Fields(value)
+		var err error
+		switch name {
+		case "Uid":
+			err = s.ids(&s.uid, fields)
+		case "Gid":
+			err = s.ids(&s.gid, fields)
+		case "CapEff":
+			err = set(&s.effective, fields)
+		case "CapPrm":
+			err = set(&s.permitted, fields)
+		case "CapInh":
+			err = set(&s.inheritable, fields)
+		case "CapAmb":
+			err = set(&s.ambient, fields)
+		case "CapBnd":
+			err = set(&s.boundaries, fields)
+		case "NoNewPrivs":
+			err = number(&s.noNewPrivs, fields)
+		case "Seccomp":
+			err = number(&s.seccomp, fields)
+		case "Seccomp_filters":
+			err = number(&s.filters, fields)
+		default:
+			continue
+		}
+		if err != nil {
+			return status{}, fmt.Errorf("parse status, %s: %w", name, err)
+		}
+		seen++
+	}
+	if seen < 4 { // Uid, Gid and the two capability sets that every kernel has
+		return status{}, fmt.Errorf("parse status: %d of the known lines are there", seen)
+	}
+	return s, nil
+}
+
+func (s *status) ids(to *[4]int, fields []string) error {
+	if len(fields) != len(to) {
+		return fmt.Errorf("%d numbers", len(fields))
+	}
+	for i, f := range fields {
+		n, err := strconv.ParseUint(f, 10, 32)
+		if err != nil {
+			return err
+		}
+		to[i] = int(n)
+	}
+	return nil
+}
+
+func set(to *uint64, fields []string) (err error) {
+	if len(fields) != 1 {
+		return fmt.Errorf("%d words", len(fields))
+	}
+	*to, err = strconv.ParseUint(fields[0], 16, 64)
+	return err
+}
+
+func number(to *int, fields []string) (err error) {
+	if len(fields) != 1 {
+		return fmt.Errorf("%d words", len(fields))
+	}
+	*to, err = strconv.Atoi(fields[0])
+	return err
+}
+
+// tasks reads the status of every thread. A thread that ends meanwhile is left out.
+func tasks() (map[int]status, error) {
+	entries, err := os.ReadDir(taskFolder)
+	if err != nil {
+		return nil, fmt.Errorf("list threads: %w", err)
+	}
+	all := map[int]status{}
+	for _, e := range entries {
+		id, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		s, err := readStatus(taskFolder + "/" + e.Name() + "/status")
+		if isGone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all[id] = s
+	}
+	return all, nil
+}
+
+const (
+	procFolder = "/proc"
+	taskFolder = "/proc/self/task"
+)
