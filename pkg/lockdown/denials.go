@@ -128,6 +128,7 @@ func (p Plan) denials(f facts) []denial {
 		sys("rt_tgsigqueueinfo", unix.SYS_RT_TGSIGQUEUEINFO, nobody, nobody, 0, 0),
 		sys("pidfd_open", unix.SYS_PIDFD_OPEN, nobody, 0),
 		sys("pidfd_send_signal", unix.SYS_PIDFD_SEND_SIGNAL, noFD, 0, 0, 0),
+		sys("pidfd_getfd", unix.SYS_PIDFD_GETFD, noFD, 0, 0),
 		sys("clone into a new user namespace", unix.SYS_CLONE, unix.CLONE_NEWUSER|unix.CLONE_FS),
 		{"clone3", bySeccomp, unix.ENOSYS, none, func() error { return rawCall(unix.SYS_CLONE3, 0, 0) }},
 		sys("shmget", unix.SYS_SHMGET, 0, 0, 0),
@@ -177,7 +178,7 @@ func (p Plan) tryDenials(f facts, sealed bool) []Outcome {
 	for _, d := range all {
 		o := Outcome{Name: d.name, Layer: d.layer, Want: unix.ErrnoName(d.want)}
 		o.Owed = d.layer == byLandlock && f.ABI > 0 || d.layer == bySeccomp && sealed
-		if slices.ContainsFunc(d.under, func(pr seccomp.Profile) bool { return slices.Contains(p.Profiles, pr) }) {
+		if slices.ContainsFunc(d.under, func(pr seccomp.Profile) bool { return slices.Contains(p.Filter.Profiles, pr) }) {
 			o.Owed = false
 		}
 		err := errNotTried

@@ -118,6 +118,7 @@ func controls() []control {
 		{"rt_tgsigqueueinfo", "EFAULT", "", nil, "there is no siginfo"},
 		{"pidfd_open", "ESRCH", "", nil, "there is no such process"},
 		{"pidfd_send_signal", "EBADF", "", nil, noFD},
+		{"pidfd_getfd", "EBADF", "", nil, noFD},
 		{"clone into a new user namespace", "EINVAL", "", nil, "a contradiction with CLONE_FS"},
 		{"clone3", "EINVAL", "", nil, "the structure has no bytes"},
 		{"shmget", "EINVAL|ENOSYS", "", nil, "no bytes; " + optional},

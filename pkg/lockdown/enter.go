@@ -361,9 +361,9 @@ const withoutSeccomp = "the runtime's seccomp profile must allow seccomp and prc
 // openat2 must go: its flags are in memory, where a filter cannot see them, and O_RDONLY|O_TRUNC empties a file that is
 // only granted for reading. Files are then opened by a walk.
 func (c *Confined) filter() seccomp.Settings {
-	return seccomp.Settings{
-		Profiles: c.plan.Profiles, Openat2: c.facts.ABI >= truncateABI, PID: os.Getpid(), KillByDefault: killByDefault,
-	}
+	settings := c.plan.Filter
+	settings.Openat2, settings.PID, settings.KillByDefault = c.facts.ABI >= truncateABI, os.Getpid(), killByDefault
+	return settings
 }
 
 // truncateABI is the first that can take O_TRUNC away (landlock(7)).

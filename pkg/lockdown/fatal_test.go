@@ -20,7 +20,7 @@ func TestEveryFatalCallEndsTheDaemonBySIGSYS(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	names := lockdown.Fatal()
-	for _, name := range []string{"execve", "ptrace", "bpf", "unshare", "mount", "io_uring_setup", "pidfd_getfd"} {
+	for _, name := range []string{"execve", "ptrace", "bpf", "unshare", "mount", "io_uring_setup"} {
 		if !slices.Contains(names, name) {
 			t.Errorf("%s is not fatal", name)
 		}

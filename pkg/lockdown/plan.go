@@ -32,10 +32,10 @@ type Plan struct {
 	Seccomp         Mode
 	AllowPrivileged bool
 
-	Grants     []Grant           // files and folders that stay readable
-	ConnectTCP []uint16          // remote TCP ports that stay reachable
-	Profiles   []seccomp.Profile // beside seccomp.Base
-	OpenFiles  uint64            // most descriptors at once (RLIMIT_NOFILE), or fewer where the hard limit is lower
+	Grants     []Grant          // files and folders that stay readable
+	ConnectTCP []uint16         // remote TCP ports that stay reachable
+	Filter     seccomp.Settings // the profiles beside seccomp.Base, and their sockets; Seal sets the rest
+	OpenFiles  uint64           // most descriptors at once (RLIMIT_NOFILE), or fewer where the hard limit is lower
 
 	// Memory is how many bytes the process means to use. It, or nine tenths of the control group's limit where that is
 	// less, becomes the Go memory limit (GOMEMLIMIT), unless the environment has one.

@@ -122,7 +122,7 @@ func (c *Confined) posture(filters int) Posture {
 		},
 		Seccomp: SeccompPosture{
 			Mode: c.plan.Seccomp, Before: filters, Filters: filters,
-			Profiles: append([]seccomp.Profile{seccomp.Base}, c.plan.Profiles...),
+			Profiles: append([]seccomp.Profile{seccomp.Base}, c.plan.Filter.Profiles...),
 			Openat2:  true, Default: "allow",
 		},
 		Rootfs:  RootfsPosture{c.facts.RootRO, c.facts.Writable, c.facts.MoreMounts},

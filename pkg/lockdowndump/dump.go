@@ -37,7 +37,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	} else if err != nil || flags.NArg() > 0 || *oci && *pfc {
 		return usage(stderr, "wrong arguments")
 	}
-	settings := seccomp.Settings{PID: examplePID, Openat2: !*without, Arch: *arch, INET: true, Unix: true, DNS: true}
+	settings := seccomp.Settings{PID: examplePID, Openat2: !*without, Arch: *arch}
 	for _, name := range strings.FieldsFunc(*profiles, func(r rune) bool { return r == ',' }) {
 		p := seccomp.Profile(name)
 		if !slices.Contains([]seccomp.Profile{seccomp.Base, seccomp.SQL, seccomp.Audit, seccomp.Socket}, p) {
@@ -45,6 +45,9 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		}
 		if p != seccomp.Base {
 			settings.Profiles = append(settings.Profiles, p)
+		}
+		if p == seccomp.SQL { // with every kind of socket that a DSN can ask for
+			settings.INET, settings.Unix, settings.DNS = true, true, true
 		}
 	}
 	var out []byte

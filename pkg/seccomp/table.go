@@ -333,7 +333,7 @@ func loud() []Row {
 		{"another program", nil, []string{"execve", "execveat"}},
 		{"another process; there is only clone on arm64", []string{"amd64"}, []string{"fork", "vfork"}},
 		{"the memory or descriptors of another process", nil, []string{
-			"ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp",
+			"ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "kcmp",
 		}},
 		{"programs in the kernel, and the ways in that break most often", nil, []string{
 			"bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register",
@@ -381,7 +381,7 @@ func outer() []outerGroup {
 			"observed: the start of a static program of glibc and of the Go runtime",
 			[]string{
 				"arch_prctl", "set_tid_address", "prlimit64", "getrlimit", "setrlimit", "readlink", "uname", "sysinfo",
-				, "faccessat2",
+				"faccessat2",
 			},
 		},
 		{

@@ -1,7 +1,6 @@
 package seccomp
 
 import (
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -103,21 +102,15 @@ func TestVerifyFindsEachChangedInstruction(t *testing.T) {
 	good, err := export(context)
 	must(t, err)
 	must(t, p.verify(good))
-	kept := 0
 	for i := range good {
 		bad := slices.Clone(good)
 		bad[i].K ^= 1 << 1
 		if _, err := check(bad); err != nil {
-			continue
+			continue // found earlier: a load across words, a jump out of the program
 		}
 		if p.verify(bad) == nil {
-			kept++
-			t.Logf("instruction %d: %+v may as well be %+v", i, good[i], bad[i])
+			t.Errorf("instruction %d: %+v passes for %+v", i, bad[i], good[i])
 		}
-	}
-	// What is left says the same: a mask of upper halves that is compared with zero, a default that is written twice.
-	if kept > len(good)/50 {
-		t.Errorf("%d of %d changed programs pass", kept, len(good))
 	}
 }
 
@@ -161,6 +154,7 @@ func FuzzDecideSaysWhatTheTableSays(f *testing.F) {
 		f *Filter
 	}
 	var filters []filter
+	seeds := 0
 	for _, a := range arches() {
 		for _, s := range every(a.name) {
 			compiled, err := Compile(s)
@@ -170,7 +164,7 @@ func FuzzDecideSaysWhatTheTableSays(f *testing.F) {
 			filters = append(filters, filter{s, compiled})
 			for _, r := range compiled.policy.rules {
 				for c := range r.calls(a.audit) {
-					if rand.N(200) == 0 { //nolint:gosec // a sample of seeds
+					if seeds++; seeds%199 == 0 { // a sample of them
 						f.Add(uint8(len(filters)-1), c.Arch, c.Number, c.Args[0], c.Args[1], c.Args[2], c.Args[3])
 					}
 				}
