@@ -37,6 +37,7 @@ const floors = `
 1 contract
 1 sandboxfs
 1 hostmetrics
+1 int80
 1 landlock
 1 seccomp
 3 surface
@@ -136,6 +137,7 @@ var seats = map[string]seat{
 			"daemon":      "poll on stdout: a dead reader is noticed while a call runs",
 			"landlock":    "the three system calls of Landlock",
 			"seccomp":     "error numbers, the instructions of a filter",
+			"latency":     "the CPU clock of another process",
 			"lockdown":    "limits, prctl, close_range, and every call that must be denied",
 		},
 	},

@@ -44,7 +44,9 @@ func TestTheRulesAreWhatTheSettingsNeedAndNoMore(t *testing.T) {
 		{"a link", []string{noMetrics, "MCP_SAFE_DATA_DIR=" + link}, []string{link + ": read_file"}, "shown as it was given"},
 		{"metrics only", nil, metrics, "three figures, and our place among the control groups"},
 		{
-			"both", []string{"MCP_SAFE_DATA_DIR=" + dir}, append([]string{dir + ": read_file"}, metrics...),
+			"both",
+			[]string{"MCP_SAFE_DATA_DIR=" + dir},
+			append([]string{dir + ": read_file"}, metrics...),
 			"files and metrics",
 		},
 		{"the root", []string{noMetrics, "MCP_SAFE_DATA_DIR=/"}, []string{"/: read_file"}, "nothing can be listed all the same"},

@@ -88,7 +88,9 @@ func TestADescriptorThatTheDaemonWasGivenIsClosed(t *testing.T) {
 }
 
 // hasVariable says whether an environment as /proc/PID/environ has it holds NAME=value.
-func hasVariable(environ, entry string) bool { return slices.Contains(strings.Split(environ, "\x00"), entry) }
+func hasVariable(environ, entry string) bool {
+	return slices.Contains(strings.Split(environ, "\x00"), entry)
+}
 
 func hasName(environ, name string) bool {
 	return slices.ContainsFunc(strings.Split(environ, "\x00"), func(e string) bool { return strings.HasPrefix(e, name+"=") })
@@ -141,7 +143,8 @@ func TestTheOperatorsLimitsOfTheRuntimeStand(t *testing.T) {
 		{[]string{"GOMAXPROCS=3"}, lockdown.ProcessPosture{GOMAXPROCS: 3, MemoryLimit: 128 << 20}, "64 MiB of answers and 64 of work"},
 		{
 			[]string{"GOMAXPROCS=3", "MCP_MAX_REPLY_BYTES=16777216"},
-			lockdown.ProcessPosture{GOMAXPROCS: 3, MemoryLimit: 80 << 20}, "16 MiB of answers and 64 of work",
+			lockdown.ProcessPosture{GOMAXPROCS: 3, MemoryLimit: 80 << 20},
+			"16 MiB of answers and 64 of work",
 		},
 		{[]string{"GOMAXPROCS=2", "GOMEMLIMIT=off"}, lockdown.ProcessPosture{GOMAXPROCS: 2}, "no limit is shown as none"},
 	} {

@@ -29,11 +29,15 @@ func TestTooManyPrivilegesStopTheStart(t *testing.T) {
 		}, "it survives exec without a set-uid file"},
 		{"a set-uid root program", "runs with uid 0", unix.Stat_t{Mode: unix.S_ISUID}, nil, "only the effective uid is 0"},
 		{
-			"a set-uid program of somebody else", "runs set-uid", unix.Stat_t{Mode: unix.S_ISUID, Uid: otherID}, nil,
+			"a set-uid program of somebody else", "runs set-uid",
+			unix.Stat_t{Mode: unix.S_ISUID, Uid: otherID},
+			nil,
 			"two users at once, neither of them root",
 		},
 		{
-			"a set-gid program", "set-gid", unix.Stat_t{Mode: unix.S_ISGID, Gid: otherID}, nil,
+			"a set-gid program", "set-gid",
+			unix.Stat_t{Mode: unix.S_ISGID, Gid: otherID},
+			nil,
 			"two groups at once",
 		},
 	} {

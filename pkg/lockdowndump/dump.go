@@ -126,7 +126,9 @@ func tables() dump {
 	var d dump
 	for _, row := range seccomp.Table() {
 		c := call{
-			row.ID, row.Syscall, row.Action.String(), []condition{}, string(row.Profile), string(row.If),
+			row.ID, row.Syscall, row.Action.String(),
+			[]condition{},
+			string(row.Profile), string(row.If),
 			row.Archs, row.Why,
 		}
 		if len(c.Archs) == 0 {
