@@ -56,7 +56,7 @@ check: tools ## format, modules, vet, staticcheck, gosec, floors, docs, hygiene 
 
 .PHONY: fmt
 fmt: tools ## rewrite the Go files the way `make check` wants them
-	bin/tools/gofumpt -w $(wildcard cmd pkg)
+	bin/tools/gofumpt -w $(wildcard cmd pkg smoke)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target, one after the other, FUZZTIME in all (default 5m)

@@ -9,7 +9,7 @@ step_hygiene() { scripts/hygiene.sh; }
 
 step_fmt() {
 	local list
-	list=$(bin/tools/gofumpt -l cmd pkg)
+	list=$(bin/tools/gofumpt -l cmd pkg smoke)
 	[ -z "$list" ] || {
 		echo "$list"
 		echo "not formatted; run: make fmt"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Boots other kernels and runs the locked daemon and its tests in each; --help tells the rest.
 #
-# It knows which kernels there are and what each must show, and it reads verdicts. What is checked inside is the business
-# of smoke/kernels/guest, process 1 of each machine.
+# It knows which kernels there are and what each must show, and it reads verdicts. What is checked inside is the
+# business of smoke/kernels/guest, process 1 of each machine.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 GO=${GO:-go}
@@ -13,16 +13,17 @@ usage() {
 		Usage: smoke/smoke-kernels.sh [--all] [--kernel NAME]... [--keep]
 		       smoke/smoke-kernels.sh --self-test [--keep]
 
-		What Landlock can take away depends on the kernel. This boots Debian's own kernels in QEMU and runs in each, as it is
-		shipped and as uid 10001, the daemon: whether it says the truth about this kernel (posture), whether it refuses to
-		serve where it should, and whether its own tests pass there. TAP on stdout, what is being done on stderr; exit 0 only
-		if every check passed, 1 if one did not, 2 if it could not begin.
+		What Landlock can take away depends on the kernel. This boots Debian's own kernels in QEMU and runs in each the
+		daemon, as it is shipped and as uid 10001: whether it says the truth about this kernel (posture), whether it
+		refuses to serve where it should, whether each right is denied that this kernel can take away, and whether its own
+		tests pass there. TAP on stdout, progress on stderr; exit 0 only if every check passed, 1 if one did not, 2 if it
+		could not begin. Two machines at a time, about a minute for each.
 
-		  --all          all kernels of the table below; those that are not for every day may be missing from the archive and
-		                 are then skipped
+		  --all          all kernels of the table below; those that are not for every day may be missing from the archive
+		                 and are then skipped
 		  --kernel NAME  only this one, in each of its boots; can be repeated
-		  --self-test    the script against itself: expects "not ok" of a wrong expectation, a check that fails, a machine
-		                 without process 1, and one that does not end. With a Landlock ABI that is wrong on purpose
+		  --self-test    this script against itself: a wrong expectation, a check that fails, a kernel that panics and a
+		                 machine that does not end must each be "not ok"
 		  --keep         keep the folder with initrd, consoles and outputs, and say where it is
 
 		  kernel  must have    booted   from (Debian)
@@ -36,8 +37,8 @@ usage() {
 		A kernel that has Landlock and is booted always is booted a second time with lsm=capability, that is without it.
 		ABI 1, 3, 4, 5 are in no archive that Debian serves.
 
-		Needs: x86_64 Debian, Go, gcc and the libseccomp headers to build with, and qemu-system-x86_64, cpio and dpkg
-		(scripts/apt.sh qemu-system-x86 cpio). No root, no KVM, no network card; about 1 GiB of memory for each of two machines.
+		Needs: x86_64 Debian, Go, gcc and the libseccomp headers to build with, and qemu-system-x86_64 and cpio
+		(scripts/apt.sh qemu-system-x86 cpio). No root and no KVM; about 1 GiB of memory for each machine.
 		Kernels come from the mirror in this system's apt sources by way of a private apt folder, and stay in
 		  $cache
 		Remove that folder to get newer ones.
@@ -59,8 +60,9 @@ kernels='
 # The packages whose tests run in the guest; smoke/kernels/guest/suites.go says which tests.
 suites=(daemon sandboxfs landlock lockdown)
 
-# A boot with all tests takes 60 to 90 s on two cores; one that takes twice that hangs.
-boot_seconds=180
+# A boot with all tests takes 45 to 120 s beside another one, on two cores that have other work to do as well.
+# The bound is for one that hangs; 180 s were too few once, on two cores with a load of 11.
+boot_seconds=300
 
 self_test= keep= chosen=() set=daily
 while [ $# -gt 0 ]; do
@@ -125,12 +127,14 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# apt_get SUITES...: an apt of our own below $work with these suites (commas) of the system's Debian mirror.
+# open_archive SUITES: sets apt to the options of an apt folder of our own, with these suites (separated by commas) of
+# the system's Debian mirror. The system's sources stay as they are; no root is needed.
 apt=()
 open_archive() {
 	local folder=$work/apt-$1 keyring=/usr/share/keyrings/debian-archive-keyring.gpg suite mirror
-	apt=(-o Dir::Etc::sourcelist="$folder/sources.list" -o Dir::Etc::sourceparts=/dev/null -o Dir::State::lists="$folder/lists"
-		-o Dir::Cache="$folder/cache" -o Acquire::Languages=none -o Acquire::Retries=3 -o APT::Sandbox::User=root)
+	apt=(-o Dir::Etc::sourcelist="$folder/sources.list" -o Dir::Etc::sourceparts=/dev/null
+		-o Dir::State::lists="$folder/lists" -o Dir::Cache="$folder/cache"
+		-o Acquire::Languages=none -o Acquire::Retries=3 -o APT::Sandbox::User=root)
 	[ ! -d "$folder" ] || return 0 # opened before, well or badly
 	mkdir -p "$folder/lists/partial" "$folder/cache/archives/partial"
 	for suite in ${1//,/ }; do
@@ -152,7 +156,8 @@ fetch() {
 	say "getting kernel $name"
 	open_archive "$2" || return 1
 	case $package in
-	*'*'*) package=$(apt-cache "${apt[@]}" pkgnames "${package%%\**}" | grep -E -e "${package##*\*}\$" | sort -V | tail -n 1) ;;
+	*'*'*) package=$(apt-cache "${apt[@]}" pkgnames "${package%%\**}" |
+		grep -e "${package##*\*}\$" | sort -V | tail -n 1) ;;
 	*) package=$(apt-cache "${apt[@]}" depends --no-recommends --no-suggests "$package" |
 		sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1) ;;
 	esac
@@ -164,7 +169,8 @@ fetch() {
 	}
 	deb=$(echo "$folder"/*.deb)
 	# Where the kernel is has changed: /boot until 7.1, the folder of the modules since.
-	dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$folder" --wildcards './boot/vmlinuz-*' './usr/lib/modules/*/vmlinuz' 2>/dev/null || true
+	dpkg-deb --fsys-tarfile "$deb" |
+		tar -x -C "$folder" --wildcards './boot/vmlinuz-*' './usr/lib/modules/*/vmlinuz' 2>/dev/null || true
 	image=$(find "$folder" -type f -name 'vmlinuz*' | head -n 1)
 	[ -n "$image" ] || return 1
 	dpkg-deb -f "$deb" Package Version >"$folder/version"
@@ -203,9 +209,9 @@ build() (
 
 # boot NAME KERNEL SECONDS WORDS...: becomes the machine; results in $work/NAME.out, console in $work/NAME.console.
 # TCG by name, always: KVM that is there and does not work spins or aborts, and QEMU would prefer it. The first serial
-# port is the kernel's, the second ours. isa-debug-exit carries the verdict; see the guest for why 0 is none. norandmaps:
-# QEMU keeps what it has translated by virtual address, so that programs at random ones are translated at each start;
-# without it everything takes twice as long (measured).
+# port is the kernel's, the second ours. isa-debug-exit carries the verdict; see the guest for why 0 is none.
+# norandmaps: QEMU keeps what it has translated by virtual address, so that programs at random ones are translated at
+# each start; without it everything takes twice as long (measured).
 boot() {
 	local name=$1 kernel=$2 seconds=$3
 	shift 3
@@ -218,8 +224,8 @@ boot() {
 		-append "console=ttyS0 quiet panic=-1 norandmaps $*" </dev/null >"$work/$name.qemu" 2>&1
 }
 
-# judge NAME STATUS: the TAP of one machine. The last point is the machine itself: it must have ended by its own verdict,
-# with as many lines as it says, and the verdict must agree with them.
+# judge NAME STATUS: the TAP of one machine. The last point is the machine itself: it must have ended by its own
+# verdict, with as many lines as it says, and the verdict must agree with them.
 judge() {
 	local name=$1 status=$2 line checks=0 bad=0 end= agreed
 	while IFS= read -r line; do
@@ -258,7 +264,7 @@ boots=() names=()
 plan_boot() { boots+=("$1|$2|$3|$4"); }
 
 run_boots() {
-	local spec name kernel seconds words running=() waiting=("${boots[@]}") pid status
+	local i spec name kernel seconds words running=() waiting=("${boots[@]}") pid status
 	local -A named=()
 	while [ ${#waiting[@]} -gt 0 ] || [ ${#running[@]} -gt 0 ]; do
 		while [ ${#running[@]} -lt 2 ] && [ ${#waiting[@]} -gt 0 ]; do
@@ -280,9 +286,9 @@ run_boots() {
 	done
 }
 
-# expect_failure NAME STATUS: runs judge, keeps its TAP out of ours, and requires what the machine was made to show.
+# self_judge NAME STATUS: runs judge, keeps its TAP out of ours, and requires what the machine was made to show.
 self_judge() {
-	local name=$1 verdict
+	local name=$1 verdict ok
 	verdict=$(judge "$@")
 	case $name in
 	sound) ok=$(! grep -q '^not ok' <<<"$verdict" && grep -q '^ok .*its own verdict' <<<"$verdict" && echo ok) || true ;;
@@ -300,10 +306,14 @@ if [ -n "$self_test" ]; then
 	build || bail_out "cannot build what the guest needs"
 	declare -A wanted why
 	why[sound]="the control: the same kernel with the right expectation passes"
-	why[wrong-abi]="an expectation that the kernel does not meet is not ok" wanted[wrong-abi]="the kernel has Landlock ABI $((abi + 1))"
-	why[planted]="a check that fails in the guest is not ok" wanted[planted]="a planted check"
-	why[no-init]="a kernel that panics is not ok, though QEMU exits with 0" wanted[no-init]="stopped without a verdict"
-	why[hung]="a machine that does not end in time is not ok" wanted[hung]="its time was up"
+	why[wrong-abi]="an expectation that the kernel does not meet is not ok"
+	wanted[wrong-abi]="the kernel has Landlock ABI $((abi + 1))"
+	why[planted]="a check that fails in the guest is not ok"
+	wanted[planted]="a planted check"
+	why[no-init]="a kernel that panics is not ok, though QEMU exits with 0"
+	wanted[no-init]="stopped without a verdict"
+	why[hung]="a machine that does not end in time is not ok"
+	wanted[hung]="its time was up"
 	plan_boot sound "$name" 60 "kt.quick kt.abi=$abi"
 	plan_boot wrong-abi "$name" 60 "kt.quick kt.abi=$((abi + 1))"
 	plan_boot planted "$name" 60 "kt.quick kt.fail kt.abi=$abi"

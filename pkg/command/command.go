@@ -118,7 +118,7 @@ func lock(p Process) (*daemon.Daemon, lockdown.Posture, int) {
 	if err != nil {
 		return refuse(ExitHardening, err)
 	}
-	d, err := daemon.Open(settings, p.Version, p.Stderr)
+	d, err := daemon.Open(settings, confined.Cgroup(), p.Version, p.Stderr)
 	if err != nil {
 		return refuse(ExitConfig, err)
 	}

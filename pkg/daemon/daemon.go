@@ -12,6 +12,7 @@ import (
 
 	"mcp-server-suite/pkg/admission"
 	"mcp-server-suite/pkg/config"
+	"mcp-server-suite/pkg/lockdown"
 	"mcp-server-suite/pkg/mcpserve"
 	"mcp-server-suite/pkg/pipeline"
 	"mcp-server-suite/pkg/sandboxfs"
@@ -32,9 +33,9 @@ type Daemon struct {
 	close   []io.Closer
 }
 
-// Open opens what the configuration asks for. version is shown to clients; log lines go to stderr. On error nothing
+// Open opens what the configuration asks for, within what the control group allows. version is shown to clients; log lines go to stderr. On error nothing
 // stays open; the error names the variable to correct where one is at fault.
-func Open(c config.Config, version string, stderr io.Writer) (_ *Daemon, err error) {
+func Open(c config.Config, allowed lockdown.Cgroup, version string, stderr io.Writer) (_ *Daemon, err error) {
 	// A write to a closed stdout or stderr is an error to handle, not the end of the process. The log may begin here.
 	signal.Ignore(syscall.SIGPIPE)
 	lines := newLogWriter(stderr)
@@ -44,7 +45,7 @@ func Open(c config.Config, version string, stderr io.Writer) (_ *Daemon, err err
 			d.Close()
 		}
 	}()
-	offered, err := d.tools(c)
+	offered, err := d.tools(c, allowed)
 	if err != nil {
 		return nil, err
 	}
@@ -71,10 +72,10 @@ func Open(c config.Config, version string, stderr io.Writer) (_ *Daemon, err err
 }
 
 // tools opens the domains that are enabled and returns their tools.
-func (d *Daemon) tools(c config.Config) ([]surface.Tool, error) {
+func (d *Daemon) tools(c config.Config, allowed lockdown.Cgroup) ([]surface.Tool, error) {
 	var offered []surface.Tool
 	if c.SafeDataDir != "" {
-		root, err := sandboxfs.Open(sandboxfs.Settings{Dir: c.SafeDataDir})
+		root, err := sandboxfs.Open(sandboxfs.Settings{Dir: c.SafeDataDir, Readers: readers(allowed.Tasks)})
 		if err != nil {
 			return nil, fmt.Errorf("MCP_SAFE_DATA_DIR: %w", err)
 		}

@@ -168,6 +168,19 @@ func (h hierarchy) memoryLimit() (limit int64, at string, why Reason) {
 	return int64(least), at, why
 }
 
+// taskLimit returns the least number of tasks that a level allows, from pids.max, which both versions have.
+func (h hierarchy) taskLimit() (int64, Reason) {
+	least, _, why := h.tightest(func(level string) (float64, Reason) {
+		text, why := h.read(level, "pids.max", "pids.max")
+		if why != known {
+			return 0, why
+		}
+		limit, why := parseMemoryLimit(text) // the same form: a number, or max
+		return float64(limit), why
+	})
+	return int64(least), why
+}
+
 func (h hierarchy) memoryUsage(level string) (int64, Reason) {
 	text, why := h.read(level, "memory.usage_in_bytes", "memory.current")
 	if why != known {

@@ -55,20 +55,31 @@ func (h *Host) Sample(ctx context.Context, includeDisk bool) (Figures, error) {
 	return f, nil
 }
 
-// Limits returns what the control groups allow us, without waiting: bytes of memory and cores of CPU. A limit that is not
-// set or cannot be read is not known.
-func (h *Host) Limits() (memory Number[int64], cores Number[float64]) {
+// Limits are what the control groups allow us. One that is not set, or cannot be read, is not known.
+type Limits struct {
+	MemoryBytes Number[int64]
+	CPUCores    Number[float64]
+	Tasks       Number[int64] // threads and processes (pids.max)
+}
+
+// Limits reads the limits, without waiting.
+func (h *Host) Limits() (l Limits) {
 	groups := h.openCgroups()
 	defer groups.close()
-	if hierarchy, why := groups.find("memory"); why == known {
-		if limit, _, why := hierarchy.memoryLimit(); why == known {
-			memory = Number[int64]{limit, true}
+	if memory, why := groups.find("memory"); why == known {
+		if limit, _, why := memory.memoryLimit(); why == known {
+			l.MemoryBytes = Number[int64]{limit, true}
 		}
 	}
 	if q := groups.quota(); q.why == known {
-		cores = Number[float64]{q.cores, true}
+		l.CPUCores = Number[float64]{q.cores, true}
 	}
-	return memory, cores
+	if pids, why := groups.find("pids"); why == known {
+		if limit, why := pids.taskLimit(); why == known {
+			l.Tasks = Number[int64]{limit, true}
+		}
+	}
+	return l
 }
 
 // wait returns after d, or ctx's error as soon as that ends.

@@ -159,7 +159,8 @@ func TestALargeControlGroupDoesNotRaiseTheMemoryLimit(t *testing.T) {
 	t.Parallel()
 	const memory = 1 << 30
 	folders := group(
-		t, limit{"memory", [2]string{"memory.limit_in_bytes", fmt.Sprint(memory)}, [2]string{"memory.max", fmt.Sprint(memory)}},
+		t,
+		limit{"memory", [2]string{"memory.limit_in_bytes", fmt.Sprint(memory)}, [2]string{"memory.max", fmt.Sprint(memory)}},
 	)
 	r := reportOf(t, inGroup(t, folders, postureArgs))
 	if r.Cgroup.MemoryBytes != memory || r.Process.MemoryLimit != 128<<20 {
@@ -167,14 +168,18 @@ func TestALargeControlGroupDoesNotRaiseTheMemoryLimit(t *testing.T) {
 	}
 }
 
-// Sixteen processes and threads are enough (docker run --pids-limit 16), with as many calls at once as there may be.
-func TestSixteenThreadsAreEnoughForSixteenCalls(t *testing.T) {
+// pidsLimit is docker run --pids-limit 16.
+var pidsLimit = limit{"pids", [2]string{"pids.max", "16"}, [2]string{"pids.max", "16"}}
+
+// Sixteen processes and threads are enough with as many calls at once as there may be.
+func TestSixteenThreadsAreEnough(t *testing.T) {
 	t.Parallel()
-	folders := group(t, limit{"pids", [2]string{"pids.max", "16"}, [2]string{"pids.max", "16"}})
+	folders := group(t, pidsLimit)
 	dir := sandboxTree(t)
 	stage.File(t, dir, "large.txt", bytes.Repeat([]byte("It is text.\n"), 1<<16))
 	c := converse(t, inGroup(
-		t, folders, nil, "MCP_SAFE_DATA_DIR="+dir, "MCP_METRICS_CPU_SAMPLE_SECONDS=0.02", "MCP_TOOL_ACQUIRE_TIMEOUT_SECONDS=60",
+		t, folders, nil, "MCP_SAFE_DATA_DIR="+dir, "MCP_METRICS_CPU_SAMPLE_SECONDS=0.02",
+		"MCP_TOOL_ACQUIRE_TIMEOUT_SECONDS=60",
 	))
 	for range 4 {
 		c.flood(repeated(2*calls, readParams("large.txt"), metricsParams, readParams("sub/a.txt"), metricsParams)...)()
@@ -185,6 +190,77 @@ func TestSixteenThreadsAreEnoughForSixteenCalls(t *testing.T) {
 	}
 	if e, err := c.Wait(); err != nil || e.Code != 0 {
 		t.Errorf("%+v, %v; stderr: %s", e, err, c.Stderr())
+	}
+}
+
+// Each read that waits for a disk keeps a thread (16 reads took 26 from a disk throttled to 100 kB/s), and a Go process
+// that cannot make one aborts. So where the control group bounds the threads, the reads that wait are bounded, too.
+func TestSixteenThreadsAreEnoughForASlowDisk(t *testing.T) {
+	t.Parallel()
+	dir := stage.Dir(t)
+	var on unix.Stat_t
+	if err := unix.Stat(dir, &on); err != nil {
+		t.Fatal(err)
+	}
+	disk := fmt.Sprintf("%d:%d", unix.Major(on.Dev), unix.Minor(on.Dev))
+	const perSecond = 100_000
+	throttle := limit{
+		"blkio",
+		[2]string{"blkio.throttle.read_bps_device", fmt.Sprintf("%s %d", disk, perSecond)},
+		[2]string{"io.max", fmt.Sprintf("%s rbps=%d", disk, perSecond)},
+	}
+	if _, err := os.Stat(cgroupRoot + "/cgroup.controllers"); err == nil {
+		throttle.controller = "io"
+	}
+	folders := group(t, pidsLimit, throttle)
+	// begin starts a daemon and asks it for files that nobody has read since they were written.
+	begin := func(set string, environ ...string) (c client, params []string) {
+		for i := range calls {
+			name := fmt.Sprintf("%s-%d.txt", set, i)
+			forget(t, stage.File(t, dir, name, bytes.Repeat([]byte("It is text.\n"), 2000)))
+			// Without max_bytes: more would be more than the budget of reply bytes has room for at once.
+			params = append(params, fmt.Sprintf(`{"name":"sandbox_fs_read","arguments":{"relative_path":%q}}`, name))
+		}
+		p := passage{
+			UID: stage.UserID, Program: stage.Binary(t, withHoles),
+			Environ: append(environ, "MCP_SAFE_DATA_DIR="+dir, "MCP_TOOL_ACQUIRE_TIMEOUT_SECONDS=60"),
+		}
+		for _, folder := range folders {
+			p.Steps = append(p.Steps, []string{"enter", folder})
+		}
+		return converse(t, p.command(t)), params
+	}
+	c, params := begin("bounded")
+	begun := time.Now()
+	c.flood(params...)()
+	if took := time.Since(begun); took < time.Second {
+		t.Skipf("needs a disk that can be made slow: %d reads took %v", calls, took)
+	}
+	if err := c.CloseInput(); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := c.Wait(); err != nil || e.Code != 0 {
+		t.Errorf("%+v, %v; stderr: %s", e, err, c.Stderr())
+	}
+	c, params = begin("unbounded", "MCP_TEST_HOLE=lockdown:tasks") // the control: it does not know of the limit
+	for i, p := range params {
+		_ = c.Request(fmt.Sprint(i+1000), "tools/call", p) // it is about to die
+	}
+	if e, err := c.Wait(); err != nil || e.Code != 2 || !strings.Contains(c.Stderr(), "pthread_create failed") {
+		t.Errorf("the control ended with %+v, %v, %s; stderr: %s", e, err, events(folders[0]), c.Stderr())
+	}
+}
+
+// forget makes the kernel drop a file from the page cache.
+func forget(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }() // read only
+	if err := errors.Join(f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -3,10 +3,12 @@ package lockdown
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -44,6 +46,14 @@ func Enter(p Plan, args, environ []string) (*Confined, error) {
 	return c, c.stage2()
 }
 
+// Cgroup is what the control group allows, as it was when the process began.
+func (c *Confined) Cgroup() Cgroup {
+	if leftOut("tasks") {
+		return Cgroup{}
+	}
+	return c.facts.Cgroup
+}
+
 // init keeps main's goroutine on the main thread until stage 2 has begun: that one has the process's name, and it is the
 // one that begins the program anew.
 func init() { runtime.LockOSThread() }
@@ -74,7 +84,7 @@ func (p Plan) stage1(args, environ []string) error {
 	}
 	set := map[string]string{
 		// Stage 2 cannot read the control group's files, from which the runtime would derive this itself.
-		"GOMAXPROCS": strconv.Itoa(runtime.GOMAXPROCS(0)),
+		"GOMAXPROCS": strconv.Itoa(processors(runtime.GOMAXPROCS(0), f.Cgroup.Tasks)),
 		"GOMEMLIMIT": strconv.FormatInt(memoryLimit(p.Memory, f.Cgroup.MemoryBytes), 10),
 	}
 	pins, writeCoverage, err := openCoverage(set)
@@ -102,6 +112,15 @@ func (p Plan) stage1(args, environ []string) error {
 	return &Fault{"re-exec", fmt.Errorf("execute %s: %w", ownProgram, err), ""}
 }
 
+// processors is at most an eighth of the threads that the control group allows, because the runtime keeps about as many
+// threads as it has processors, and dies when it cannot make one; the CPU quota is in n already.
+func processors(n int, tasks int64) int {
+	if tasks > 0 {
+		return min(n, max(1, int(min(tasks, math.MaxInt32))/8))
+	}
+	return n
+}
+
 // memoryLimit leaves a tenth of what the control group allows to stacks, code and what the kernel counts to us.
 func memoryLimit(want, allowed int64) int64 {
 	if allowed > 0 {
@@ -119,6 +138,7 @@ func (p Plan) restrict(f *facts) (pins []int, err error) {
 		return nil, nil
 	}
 	abi, err := landlock.ABI()
+	abi = masked(abi)
 	switch {
 	case err != nil && p.Landlock == IfAvailable && refused(err):
 		f.Why = err.Error()
@@ -228,8 +248,12 @@ func (c *Confined) stage2() error {
 	if err := os.Unsetenv(markName); err != nil {
 		return &Fault{"re-exec", err, ""}
 	}
-	// What stage 1 did survives exec, so this changes nothing after a real stage 1. It makes a mark that somebody else
-	// has set worth nothing.
+	// Stage 1 leaves no_new_privs and an environment of its own choice behind. Where that is not so, somebody else has
+	// set the mark.
+	if got, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || got != 1 || !scrubbed(os.Environ()) {
+		return &Fault{"re-exec", errors.New("there was no stage 1"), "unset " + markName + "; it is for the program's own use"}
+	}
+	// The rest of what stage 1 did survives exec as well, so this changes nothing after a real one.
 	own, err := readStatus(taskFolder + "/" + strconv.Itoa(os.Getpid()) + "/status")
 	if err != nil {
 		return &Fault{"privileges", err, ""}
@@ -336,11 +360,8 @@ func (c *Confined) Seal() (Posture, error) {
 			return Posture{}, &Fault{"seccomp", err, withoutSeccomp}
 		}
 	}
-	after, err := tasks()
+	after, err := settled(had + 1)
 	if err != nil {
-		return Posture{}, &Fault{"seccomp", err, ""}
-	}
-	if err := compare(after, had+1); err != nil {
 		return Posture{}, &Fault{"seccomp", err, withoutSeccomp}
 	}
 	post.Threads = len(after)
@@ -386,6 +407,26 @@ func sameFilters(all map[int]status) (int, error) {
 	}
 	return count, nil
 }
+
+// settled returns the threads when all of them have what all must have. A thread that is on its way out is passed over
+// when a filter is put on all threads (kernel/seccomp.c, seen on Linux 7.0), and is still listed for a moment: what
+// does not fit must be gone soon.
+func settled(filters int) (all map[int]status, err error) {
+	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
+		if all, err = tasks(); err != nil {
+			return nil, err
+		}
+		if err = compare(all, filters); err == nil {
+			return all, nil
+		}
+		if time.Since(begun) > exitTime {
+			return nil, err
+		}
+	}
+}
+
+// exitTime is how long a thread may take to disappear.
+const exitTime = 2 * time.Second
 
 // compare holds every thread against what all must have. Under a container runtime's own filter "Seccomp: 2" alone would
 // be true without ours.

@@ -88,6 +88,18 @@ func (f *facts) mounts() error {
 // secrets for somebody else among them, end here.
 var kept = []string{"GOMAXPROCS", "GOMEMLIMIT", "GOGC", "GODEBUG", "GOTRACEBACK"}
 
+func keeps(name string) bool {
+	return strings.HasPrefix(strings.ToUpper(name), "MCP_") || slices.Contains(kept, name)
+}
+
+// scrubbed says whether an environment could be one that stage 1 has made.
+func scrubbed(environ []string) bool {
+	return !slices.ContainsFunc(environ, func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return !keeps(name)
+	})
+}
+
 // environment returns the environment of stage 2.
 func environment(environ []string, set map[string]string, f facts) ([]string, error) {
 	text, err := json.Marshal(f)
@@ -97,7 +109,7 @@ func environment(environ []string, set map[string]string, f facts) ([]string, er
 	var out []string
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
-		if name == markName || !strings.HasPrefix(strings.ToUpper(name), "MCP_") && !slices.Contains(kept, name) {
+		if name == markName || !keeps(name) {
 			continue
 		}
 		delete(set, name) // the operator's own stands

@@ -40,7 +40,7 @@ func TestTheRulesAreWhatTheSettingsNeedAndNoMore(t *testing.T) {
 		want []string
 		why  string
 	}{
-		{"files only", []string{noMetrics, "MCP_SAFE_DATA_DIR=" + dir}, []string{dir + ": read_file"}, "nothing lists the folder"},
+		{"files only", []string{noMetrics, "MCP_SAFE_DATA_DIR=" + dir}, []string{dir + ": read_file"}, "nothing lists it"},
 		{"a link", []string{noMetrics, "MCP_SAFE_DATA_DIR=" + link}, []string{link + ": read_file"}, "shown as it was given"},
 		{"metrics only", nil, metrics, "three figures, and our place among the control groups"},
 		{
@@ -49,7 +49,7 @@ func TestTheRulesAreWhatTheSettingsNeedAndNoMore(t *testing.T) {
 			append([]string{dir + ": read_file"}, metrics...),
 			"files and metrics",
 		},
-		{"the root", []string{noMetrics, "MCP_SAFE_DATA_DIR=/"}, []string{"/: read_file"}, "nothing can be listed all the same"},
+		{"the root", []string{noMetrics, "MCP_SAFE_DATA_DIR=/"}, []string{"/: read_file"}, "nothing can be listed"},
 	} {
 		r := postureIn(t, c.env...)
 		got := slices.DeleteFunc(rulesOf(r), func(rule string) bool {
@@ -82,7 +82,8 @@ func TestTheWholeFileSystemMayBeTheFolder(t *testing.T) {
 	needLandlock(t)
 	file := filepath.Join(sandboxTree(t), "sub/a.txt")
 	c := converse(t, daemonWith(t, "MCP_SAFE_DATA_DIR=/"))
-	if text, refused := c.tool(readParams(strings.TrimPrefix(file, "/"))); refused || !strings.Contains(text, "inside text") {
+	text, refused := c.tool(readParams(strings.TrimPrefix(file, "/")))
+	if refused || !strings.Contains(text, "inside text") {
 		t.Error(text)
 	}
 	r := postureIn(t, "MCP_SAFE_DATA_DIR=/")
@@ -149,5 +150,38 @@ func TestTheFolderMayBeAMount(t *testing.T) {
 				t.Error(text)
 			}
 		})
+	}
+}
+
+// Whether the root file system can be written to is the affair of the image: it is looked at and reported.
+func TestTheRootFileSystemIsReportedAsItIs(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	dir, program := stage.Dir(t), stage.Binary(t, "")
+	mounted := func(steps ...[]string) lockdown.RootfsPosture {
+		return reportOf(t, passage{
+			// Without the mounts of /sys there is room in the list.
+			Steps: append([][]string{{"unmount", "/sys"}, {"tmpfs", dir}}, steps...), UID: stage.UserID, Program: program,
+			Args: []string{"posture", "--probes"},
+		}.command(t)).Rootfs
+	}
+	at := func(r lockdown.RootfsPosture, path string) (options []string, found bool) {
+		for _, m := range r.Writable {
+			if m.Path == path {
+				return m.Options, true
+			}
+		}
+		return nil, false
+	}
+	r := mounted([]string{"read-only", "/"})
+	if _, found := at(r, "/"); !r.ReadOnly || found {
+		t.Errorf("/ is read-only: %+v", r)
+	}
+	if options, found := at(r, dir); !found || !slices.Equal(options, []string{"nosuid", "noexec"}) {
+		t.Errorf("%s is nosuid,noexec and not nodev: %+v", dir, r)
+	}
+	r = mounted([]string{"read-only", dir})
+	if _, found := at(r, dir); found {
+		t.Errorf("%s is read-only: %+v", dir, r)
 	}
 }

@@ -20,6 +20,14 @@ func fresh() int {
 	return freshThreads
 }
 
+// masked makes the kernel's Landlock look as old as MCP_TEST_ABI says.
+func masked(abi int) int {
+	if n, err := strconv.Atoi(os.Getenv("MCP_TEST_ABI")); err == nil {
+		return min(abi, n)
+	}
+	return abi
+}
+
 // crash ends the process in one of the ways that programs end by mistake: MCP_TEST_CRASH.
 func crash() {
 	switch os.Getenv("MCP_TEST_CRASH") {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mcp-server-suite/pkg/lockdown"
 )
@@ -93,7 +94,24 @@ func hasVariable(environ, entry string) bool {
 }
 
 func hasName(environ, name string) bool {
-	return slices.ContainsFunc(strings.Split(environ, "\x00"), func(e string) bool { return strings.HasPrefix(e, name+"=") })
+	return slices.ContainsFunc(strings.Split(environ, "\x00"), func(entry string) bool {
+		return strings.HasPrefix(entry, name+"=")
+	})
+}
+
+// environOfSleep starts a program with an environment and returns what /proc shows of it. For a moment after exec has
+// closed the descriptors, from which os/exec knows that it has begun, that is nothing (fs/exec.c: the new memory has no
+// environment before the program is mapped).
+func environOfSleep(t *testing.T, environ []string) (shown string) {
+	t.Helper()
+	sleep := startSleep(t, func(cmd *exec.Cmd) { cmd.Env = environ })
+	for range 500 {
+		if shown = ofProcess(t, sleep.Process.Pid, "environ"); shown != "" {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return shown
 }
 
 func TestTheEnvironmentOfOthersDoesNotReachTheServingDaemon(t *testing.T) {
@@ -103,7 +121,7 @@ func TestTheEnvironmentOfOthersDoesNotReachTheServingDaemon(t *testing.T) {
 		"SECRET_TOKEN=hunter2", "PATH=/usr/bin:/bin", "HOME=/nowhere", "LD_PRELOAD=/no/such.so", "XMCP_SECRET=1",
 		"MCP_MAX_CONCURRENT_TOOLS=7", "GOTRACEBACK=single",
 	}
-	control := ofProcess(t, startSleep(t, func(cmd *exec.Cmd) { cmd.Env = given[:3] }).Process.Pid, "environ")
+	control := environOfSleep(t, given[:3])
 	c := converse(t, daemonWith(t, given...))
 	environ := ofProcess(t, c.PID(), "environ")
 	for _, name := range []string{"SECRET_TOKEN", "PATH", "HOME", "LD_PRELOAD", "XMCP_SECRET"} {
@@ -140,7 +158,11 @@ func TestTheOperatorsLimitsOfTheRuntimeStand(t *testing.T) {
 		why  string
 	}{
 		{[]string{"GOMAXPROCS=1", "GOMEMLIMIT=50MiB"}, lockdown.ProcessPosture{GOMAXPROCS: 1, MemoryLimit: 50 << 20}, "both"},
-		{[]string{"GOMAXPROCS=3"}, lockdown.ProcessPosture{GOMAXPROCS: 3, MemoryLimit: 128 << 20}, "64 MiB of answers and 64 of work"},
+		{
+			[]string{"GOMAXPROCS=3"},
+			lockdown.ProcessPosture{GOMAXPROCS: 3, MemoryLimit: 128 << 20},
+			"64 MiB of answers and 64 of work",
+		},
 		{
 			[]string{"GOMAXPROCS=3", "MCP_MAX_REPLY_BYTES=16777216"},
 			lockdown.ProcessPosture{GOMAXPROCS: 3, MemoryLimit: 80 << 20},

@@ -265,8 +265,8 @@ func field(text, name string) string {
 // passageVariable makes this test binary a way to the daemon instead: it holds a passage, see TestMain.
 const passageVariable = "LOCKDOWN_PASSAGE"
 
-// passage is a way to the daemon that cannot be gone back: a process that does the steps, becomes the user, and then the
-// program. Mounts happen in a mount namespace of their own.
+// passage is a way to the daemon that cannot be gone back: a process that does the steps, becomes the user, and then
+// the program. Mounts happen in a mount namespace of their own.
 type passage struct {
 	Steps   [][]string
 	UID     int
@@ -309,11 +309,15 @@ func (p passage) take() error {
 		var err error
 		switch s[0] {
 		case "tmpfs":
-			err = unix.Mount("tmpfs", s[1], "tmpfs", 0, "mode=755")
+			err = unix.Mount("tmpfs", s[1], "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "mode=755")
+		case "read-only":
+			err = unix.Mount("none", s[1], "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
 		case "proc":
 			err = unix.Mount("proc", s[1], "proc", 0, "")
 		case "bind":
 			err = unix.Mount(s[1], s[2], "", unix.MS_BIND|unix.MS_REC, "")
+		case "unmount": // with all that is mounted below
+			err = unix.Unmount(s[1], unix.MNT_DETACH)
 		case "write":
 			err = os.WriteFile(s[1], []byte(s[2]), 0o644)
 		case "enter":
@@ -333,5 +337,6 @@ func (p passage) take() error {
 			return fmt.Errorf("become user %d: %w", p.UID, err)
 		}
 	}
-	return fmt.Errorf("execute the program: %w", syscall.Exec(p.Program, append([]string{p.Program}, p.Args...), p.Environ))
+	err := syscall.Exec(p.Program, append([]string{p.Program}, p.Args...), p.Environ)
+	return fmt.Errorf("execute the program: %w", err)
 }

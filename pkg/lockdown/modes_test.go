@@ -48,21 +48,26 @@ func modes(abi int) []mode {
 			"opt-outs     none", "residual     nothing beyond what SECURITY.md names",
 		}, "nothing is given up"},
 		{[]string{"MCP_LANDLOCK=off"}, lockdown.Reduced, false, true, false, []string{
-			"level        reduced", "landlock     NOT in force (off): MCP_LANDLOCK=off", "             lacks read_file (ABI 1); covered by nothing",
+			"level        reduced", "landlock     NOT in force (off): MCP_LANDLOCK=off",
+			"             lacks read_file (ABI 1); covered by nothing",
 			"             lacks write_file (ABI 1); covered by seccomp", "seccomp      in force on all ",
-			"opt-outs     MCP_LANDLOCK=off", "residual     open a file for reading is left: Landlock takes it away from ABI 1 on",
+			"opt-outs     MCP_LANDLOCK=off",
+			"residual     open a file for reading is left: Landlock takes it away from ABI 1 on",
 			"             open: open a file outside of the grants",
 		}, "files are found by a walk, because the flags of openat2 cannot be seen by a filter"},
 		{[]string{"MCP_SECCOMP=off"}, lockdown.Reduced, true, false, true, []string{
-			"level        reduced", inForce, "seccomp      NOT in force (off); filters of the runtime: ", "opt-outs     MCP_SECCOMP=off",
-			"every system call that the user may make is left: there is no filter of ours", "             open: umask",
+			"level        reduced", inForce, "seccomp      NOT in force (off); filters of the runtime: ",
+			"opt-outs     MCP_SECCOMP=off", "every system call that the user may make is left: there is no filter of ours",
+			"             open: umask",
 		}, "the domain still holds"},
 		{unlocked, lockdown.None, false, false, true, []string{
-			"level        off", "landlock     NOT in force (off): MCP_LANDLOCK=off", "seccomp      NOT in force (off); filters of the runtime: ",
+			"level        off", "landlock     NOT in force (off): MCP_LANDLOCK=off",
+			"seccomp      NOT in force (off); filters of the runtime: ",
 			"opt-outs     MCP_LANDLOCK=off", "             MCP_SECCOMP=off",
 		}, "nothing of ours is left"},
 		{[]string{"MCP_LANDLOCK=if-available"}, lockdown.Reduced, true, true, abi >= 3, []string{
-			"level        reduced", strings.Replace(inForce, "require", "if-available", 1), "opt-outs     MCP_LANDLOCK=if-available",
+			"level        reduced", strings.Replace(inForce, "require", "if-available", 1),
+			"opt-outs     MCP_LANDLOCK=if-available",
 		}, "all is in force here, but the setting would have done without"},
 	}
 }
@@ -106,20 +111,23 @@ func TestThePostureReadsWell(t *testing.T) {
 			t.Errorf("%v: %v", m.env, e)
 		}
 		for _, want := range m.text {
-			if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, want) || strings.Contains(line, " "+want) }) {
+			if !slices.ContainsFunc(lines, func(line string) bool {
+				return strings.HasPrefix(line, want) || strings.Contains(line, " "+want)
+			}) {
 				t.Errorf("%v: no line %q in\n%s", m.env, want, e.stdout)
 			}
 		}
 		for _, line := range lines {
-			if strings.TrimRight(line, " ") != line || strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r > '~' }) {
+			unseen := strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r > '~' })
+			if unseen || strings.TrimRight(line, " ") != line {
 				t.Errorf("%v: line %q", m.env, line)
 			}
 		}
 	}
 }
 
-// Without the domain, or without the filter, or without both, the tools work, and the sandbox has its own guard: a way out
-// is refused by the resolution of the path.
+// Without the domain, or without the filter, or without both, the tools work, and the sandbox has its own guard: a way
+// out is refused by the resolution of the path.
 func TestTheToolsWorkInEveryMode(t *testing.T) {
 	t.Parallel()
 	needRoot(t)

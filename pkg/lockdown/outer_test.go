@@ -2,6 +2,8 @@ package lockdown_test
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -15,22 +17,17 @@ import (
 	"mcp-server-suite/pkg/stage"
 )
 
-// launcher is the variable that makes [TestLauncher] become the daemon behind a wall that stands in for a container
-// runtime's: NAME[,NAME]=ERRNO.
+// launcher is the variable that makes TestMain become the daemon behind a wall that stands in for a container runtime's:
+// NAME[,NAME]=ERRNO.
 const launcher = "LOCKDOWN_OUTER"
 
-// TestLauncher is no test: behind puts it between itself and the daemon. It loads a filter, gives up root, and becomes
-// the program in its arguments.
-func TestLauncher(t *testing.T) {
-	wall := os.Getenv(launcher)
-	if wall == "" {
-		t.Skip("runs only as the launcher of another test")
-	}
+// launch loads a filter, gives up root, and becomes the program. It returns only an error.
+func launch(wall string) error {
 	names, answer, _ := strings.Cut(wall, "=")
 	runtime.LockOSThread()
 	filter, err := libseccomp.NewFilter(libseccomp.ActAllow)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	errno := map[string]int16{"EPERM": int16(unix.EPERM), "ENOSYS": int16(unix.ENOSYS)}[answer]
 	for _, name := range strings.Split(names, ",") {
@@ -39,33 +36,31 @@ func TestLauncher(t *testing.T) {
 		}
 		number, err := libseccomp.GetSyscallFromName(name)
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		if err := filter.AddRule(number, libseccomp.ActErrno.SetReturnCode(errno)); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
 	if err := filter.Load(); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	if os.Geteuid() == 0 {
-		for _, err := range []error{
+		if err := errors.Join(
 			syscall.Setgroups(nil), syscall.Setresgid(stage.UserID, stage.UserID, stage.UserID),
 			syscall.Setresuid(stage.UserID, stage.UserID, stage.UserID),
-		} {
-			if err != nil {
-				t.Fatal(err)
-			}
+		); err != nil {
+			return err
 		}
 	}
 	program := os.Getenv("LOCKDOWN_PROGRAM")
-	t.Fatal(syscall.Exec(program, []string{program}, strings.Split(os.Getenv("LOCKDOWN_ENVIRON"), "\n")))
+	return syscall.Exec(program, []string{program}, strings.Split(os.Getenv("LOCKDOWN_ENVIRON"), "\n"))
 }
 
 // behind starts the shipped daemon behind a wall, with one request on its stdin.
 func behind(t *testing.T, wall string, environ ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestLauncher$")
+	cmd := exec.Command(os.Args[0])
 	cmd.Dir = "/"
 	cmd.Env = append(os.Environ(), launcher+"="+wall, "LOCKDOWN_PROGRAM="+stage.Binary(t, ""), "LOCKDOWN_ENVIRON="+strings.Join(environ, "\n"))
 	cmd.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")

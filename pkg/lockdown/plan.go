@@ -55,6 +55,7 @@ type Grant struct {
 type Cgroup struct {
 	MemoryBytes int64   `json:"memory_limit_bytes,omitempty"`
 	CPUCores    float64 `json:"cpu_quota_cores,omitempty"`
+	Tasks       int64   `json:"tasks_limit,omitempty"` // threads and processes
 }
 
 func (p Plan) check() error {

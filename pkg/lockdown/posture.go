@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -260,7 +261,11 @@ func (p Posture) Text() string {
 	row("process", "dumpable: %s, no writable and executable memory: %s, core files: %d bytes, open files: %d",
 		yes[p.Process.Dumpable], yes[p.Process.MDWE], p.Process.CoreBytes, p.Process.OpenFiles)
 	row("", "GOMAXPROCS %d, Go memory limit %s", p.Process.GOMAXPROCS, bytesOr(p.Process.MemoryLimit, "none"))
-	row("cgroup", "memory %s, CPU %s", bytesOr(p.Cgroup.MemoryBytes, "unlimited"), coresOr(p.Cgroup.CPUCores))
+	tasks := "unlimited"
+	if p.Cgroup.Tasks > 0 {
+		tasks = strconv.FormatInt(p.Cgroup.Tasks, 10)
+	}
+	row("cgroup", "memory %s, CPU %s, tasks %s", bytesOr(p.Cgroup.MemoryBytes, "unlimited"), coresOr(p.Cgroup.CPUCores), tasks)
 	row("rootfs", "read-only: %s", yes[p.Rootfs.ReadOnly])
 	for _, m := range p.Rootfs.Writable {
 		row("", "writable: %s (%s)", m.Path, strings.Join(m.Options, ","))

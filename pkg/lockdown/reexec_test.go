@@ -160,7 +160,9 @@ func TestWithoutProcNothingIsServed(t *testing.T) {
 	needRoot(t)
 	program := stage.Binary(t, "")
 	way := func(steps ...[]string) *exec.Cmd {
-		return passage{Steps: steps, UID: stage.UserID, Program: program, Environ: []string{"MCP_METRICS_ENABLED=false"}}.command(t)
+		return passage{
+			Steps: steps, UID: stage.UserID, Program: program, Environ: []string{"MCP_METRICS_ENABLED=false"},
+		}.command(t)
 	}
 	toTheEnd(t, way([]string{"tmpfs", "/proc"})).refusesToServe(t, "mount /proc")
 	toTheEnd(t, way()).serves(t) // the control: the way itself stops nothing

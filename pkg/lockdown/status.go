@@ -45,7 +45,7 @@ func readStatus(path string) (status, error) {
 
 func parseStatus(text []byte) (status, error) {
 	s := status{noNewPrivs: -1, seccomp: -1, filters: -1}
-	var seen int
+	need := map[string]bool{"Uid": true, "Gid": true, "CapEff": true, "CapPrm": true} // every kernel has these
 	for line := range bytes.Lines(text) {
 		name, value, _ := strings.Cut(string(line), ":")
 		fields := strings.Fields(value)
@@ -77,10 +77,10 @@ func parseStatus(text []byte) (status, error) {
 		if err != nil {
 			return status{}, fmt.Errorf("parse status, %s: %w", name, err)
 		}
-		seen++
+		delete(need, name)
 	}
-	if seen < 4 { // Uid, Gid and the two capability sets that every kernel has
-		return status{}, fmt.Errorf("parse status: %d of the known lines are there", seen)
+	if len(need) > 0 {
+		return status{}, fmt.Errorf("parse status: %d lines are missing that every kernel has", len(need))
 	}
 	return s, nil
 }

@@ -361,3 +361,50 @@ func TestTheContextEndsAResolution(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// So many reads and no more wait for the storage at once; who waits for a turn can be cancelled.
+func TestReadersTakeTurns(t *testing.T) {
+	const readers, reads = 3, 12
+	s, _ := faults(t, false)
+	r, err := Open(Settings{Dir: s.path("root"), Readers: readers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() }) // nothing was written
+	entered, leave := make(chan struct{}, reads), make(chan struct{})
+	pread := r.kernel.pread
+	r.kernel.pread = func(fd int, p []byte, at int64) (int, error) {
+		entered <- struct{}{}
+		<-leave
+		return pread(fd, p, at)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	results := make(chan error, reads)
+	for range reads {
+		go func() {
+			_, err := r.Read(ctx, request("a.txt"))
+			results <- err
+		}()
+	}
+	for range readers {
+		<-entered
+	}
+	select {
+	case <-entered:
+		t.Error("one more is in the kernel")
+	case <-time.After(50 * time.Millisecond):
+	}
+	cancel()
+	for range reads - readers { // those that wait for a turn; the others cannot be reached
+		if err := <-results; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	close(leave)
+	for range readers {
+		<-results
+	}
+	if _, err := Open(Settings{Dir: s.path("root"), Readers: -1}); err == nil {
+		t.Error("a negative number of readers is accepted")
+	}
+}

@@ -76,18 +76,10 @@ func (r *Root) Read(ctx context.Context, q Request) (Text, error) {
 	if r.dir < 0 {
 		return Text{}, fmt.Errorf("read from the sandbox: %w", os.ErrClosed)
 	}
-	f, canonical, err := r.find(ctx, q.Path)
-	if err != nil {
-		return Text{}, err
-	}
-	defer shut(f.fd)
 	space := r.scratch.Get().(*scratch)
 	defer r.scratch.Put(space)
-	raw, truncated, err := r.bytes(ctx, f, q, space[:])
+	f, canonical, raw, truncated, err := r.load(ctx, q, codec, space)
 	if err != nil {
-		return Text{}, err
-	}
-	if err := r.checkOffset(f, q, codec, raw); err != nil {
 		return Text{}, err
 	}
 	content, used, ok := codec.decode(raw, truncated)
@@ -112,6 +104,31 @@ func (r *Root) Read(ctx context.Context, q Request) (Text, error) {
 		SizeBytes:    f.size,
 		NextOffset:   next,
 	}, nil
+}
+
+// load is steps 4 and 5, and all of the work that waits for the storage. raw is in space.
+func (r *Root) load(ctx context.Context, q Request, codec *codec, space *scratch) (
+	f file, canonical string, raw []byte, truncated bool, err error,
+) {
+	if r.turns != nil {
+		select {
+		case r.turns <- struct{}{}:
+			defer func() { <-r.turns }()
+		case <-ctx.Done():
+			return file{}, "", nil, false, ctx.Err()
+		}
+	}
+	if f, canonical, err = r.find(ctx, q.Path); err != nil {
+		return file{}, "", nil, false, err
+	}
+	defer shut(f.fd)
+	if raw, truncated, err = r.bytes(ctx, f, q, space[:]); err != nil {
+		return file{}, "", nil, false, err
+	}
+	if err := r.checkOffset(f, q, codec, raw); err != nil {
+		return file{}, "", nil, false, err
+	}
+	return f, canonical, raw, truncated, nil
 }
 
 // check is steps 1 to 3.

@@ -1,3 +1,5 @@
+//go:build linux && amd64
+
 // Command guest is process 1 of a virtual machine that runs another kernel. It mounts what a container would find
 // mounted, runs the locked daemon and its tests as they are shipped, compares what they say with what the host expects
 // of this kernel, and switches the machine off with a verdict.
