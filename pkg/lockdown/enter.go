@@ -8,11 +8,9 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"mcp-server-suite/pkg/landlock"
 	"mcp-server-suite/pkg/seccomp"
 )
 
@@ -129,119 +127,6 @@ func memoryLimit(want, allowed int64) int64 {
 	return want
 }
 
-// restrict puts the Landlock domain on this thread and proves it there: each thing is tried before and after. It returns
-// the descriptors that stage 2 must keep open: a rule on a file of /proc holds for one inode, which the kernel drops
-// under memory pressure unless something pins it (measured: EACCES after drop_caches).
-func (p Plan) restrict(f *facts) (pins []int, err error) {
-	if p.Landlock == Off {
-		f.Why = landlockSetting + "=off"
-		return nil, nil
-	}
-	abi, err := landlock.ABI()
-	abi = masked(abi)
-	switch {
-	case err != nil && p.Landlock == IfAvailable && refused(err):
-		f.Why = err.Error()
-		return nil, nil
-	case err != nil:
-		return nil, &Fault{"landlock", err, whatWithoutLandlock(err)}
-	case abi < p.MinABI:
-		return nil, &Fault{
-			"landlock", fmt.Errorf("the kernel has ABI %d, %s asks for %d", abi, minABISetting, p.MinABI),
-			"use a newer kernel, or a lower " + minABISetting,
-		}
-	}
-	f.ABI = min(abi, landlock.KnownABI)
-	rules, err := landlock.New(f.ABI)
-	if err != nil {
-		return nil, &Fault{"landlock", err, whatWithoutLandlock(err)}
-	}
-	pins, err = p.grant(rules, f)
-	if err != nil {
-		return nil, &Fault{"landlock", err, ""}
-	}
-	if err := rules.Confirm(); err != nil {
-		return nil, &Fault{"landlock", fmt.Errorf("the ruleset is not what the kernel confirms: %w", err), ""}
-	}
-	f.Other = somebody()
-	before := observe(p.doors(f.ABI, f.Other))
-	if !leftOut("domain") {
-		if err := rules.RestrictThread(); err != nil {
-			return nil, &Fault{"landlock", err, whatWithoutLandlock(err)}
-		}
-	}
-	if err := rules.Close(); err != nil {
-		return nil, &Fault{"landlock", err, ""}
-	}
-	if err := before.closed(); err != nil {
-		return nil, &Fault{"landlock", fmt.Errorf("the domain does not hold: %w", err), ""}
-	}
-	return pins, nil
-}
-
-// refused tells a kernel or a runtime that does not have or let us have Landlock from everything else that can go wrong.
-func refused(err error) bool {
-	return errors.Is(err, landlock.ErrUnavailable) || errors.Is(err, unix.EPERM)
-}
-
-func whatWithoutLandlock(err error) string {
-	if errors.Is(err, unix.EPERM) {
-		return "the runtime's seccomp profile must allow the landlock system calls, or set " +
-			landlockSetting + "=if-available or off"
-	}
-	return "use a kernel with Landlock (5.13 or newer, landlock in lsm=), or set " + landlockSetting + "=if-available or off"
-}
-
-// grant adds the rules. On error the caller ends the process, which closes what is open.
-func (p Plan) grant(rules *landlock.Ruleset, f *facts) (pins []int, err error) {
-	open := func(path string) (int, error) {
-		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return -1, &os.PathError{Op: "open", Path: path, Err: err}
-		}
-		return fd, nil
-	}
-	own, err := open(ownProgram)
-	if err != nil {
-		return nil, err
-	}
-	program := Rule{Path: ownProgram, rights: landlock.Execute | landlock.ReadFile}
-	if err := rules.AllowPath(own, program.rights); err != nil {
-		return nil, err
-	}
-	f.add(program)
-	threads := Grant{Path: taskFolder, List: true} // for the comparison of all threads; /proc/1 is not in there
-	for _, g := range append([]Grant{threads}, p.Grants...) {
-		fd, err := open(g.Path)
-		if err != nil && g.Optional && isAbsent(err) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		rule := Rule{Path: g.Path, rights: landlock.ReadFile}
-		if g.List {
-			rule.rights |= landlock.ReadDir
-		}
-		if err := rules.AllowPath(fd, rule.rights); err != nil {
-			return nil, fmt.Errorf("allow %s: %w", g.Path, err)
-		}
-		pins = append(pins, fd)
-		f.add(rule)
-	}
-	for _, port := range p.ConnectTCP {
-		if err := rules.AllowConnectTCP(port); err != nil {
-			return nil, err
-		}
-	}
-	return pins, nil
-}
-
-// isAbsent includes EACCES: what this user cannot reach is as good as not there, and its figure will say so.
-func isAbsent(err error) bool {
-	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES)
-}
-
 // stage2 proves on this thread and on fresh ones that the domain came along, and closes what only a process can close
 // for itself after exec.
 func (c *Confined) stage2() error {
@@ -303,34 +188,6 @@ func (c *Confined) stage2() error {
 
 const programName = "mcp-server-suite"
 
-// freshThreads is how many new threads try each door beside the one that asks.
-const freshThreads = 2
-
-// everywhere runs f on this thread and on new ones, at the same time so that no two are the same.
-func everywhere(f func() error) error {
-	n := fresh()
-	results, ready, start := make(chan error, n), make(chan struct{}, n), make(chan struct{})
-	for range n {
-		go func() {
-			runtime.LockOSThread() // without Unlock: the thread ends with the goroutine
-			ready <- struct{}{}
-			<-start
-			results <- f()
-		}()
-	}
-	for range n {
-		<-ready
-	}
-	close(start)
-	err := f()
-	for range n {
-		if other := <-results; err == nil {
-			err = other // one is enough: what is open is open on all of them
-		}
-	}
-	return err
-}
-
 // Seal installs the system-call filter on all threads, proves it, and returns what is in force. After it nothing can be
 // opened for writing, no program started, no socket made, beyond what the Plan's profiles keep. An error is a *Fault,
 // and the process must not serve.
@@ -346,6 +203,9 @@ func (c *Confined) Seal() (Posture, error) {
 	post := c.posture(had)
 	if c.plan.Seccomp == Off {
 		post.Denials = c.plan.tryDenials(c.facts, false)
+		if err := firstOpen(post.Denials); err != nil {
+			return Posture{}, &Fault{"landlock", err, ""}
+		}
 		post.Threads = len(before)
 		post.conclude(c, nil)
 		crash()
@@ -353,7 +213,7 @@ func (c *Confined) Seal() (Posture, error) {
 	}
 	filter, err := seccomp.Compile(c.filter())
 	if err != nil {
-		return Posture{}, &Fault{"seccomp", err, ""}
+		return Posture{}, &Fault{"seccomp", err, withoutSeccomp}
 	}
 	if !leftOut("filter") {
 		if err := filter.Load(); err != nil {
@@ -374,75 +234,4 @@ func (c *Confined) Seal() (Posture, error) {
 	post.conclude(c, filter)
 	crash()
 	return post, nil
-}
-
-const withoutSeccomp = "the runtime's seccomp profile must allow seccomp and prctl, or set " + seccompSetting + "=off"
-
-// filter says which filter this process gets. Without a Landlock domain that takes away writing and truncating (ABI 3),
-// openat2 must go: its flags are in memory, where a filter cannot see them, and O_RDONLY|O_TRUNC empties a file that is
-// only granted for reading. Files are then opened by a walk.
-func (c *Confined) filter() seccomp.Settings {
-	settings := c.plan.Filter
-	settings.Openat2, settings.PID, settings.KillByDefault = c.facts.ABI >= truncateABI, os.Getpid(), killByDefault
-	return settings
-}
-
-// truncateABI is the first that can take O_TRUNC away (landlock(7)).
-const truncateABI = 3
-
-// sameFilters returns how many filters every thread has; beside an error the number is 0.
-func sameFilters(all map[int]status) (int, error) {
-	count, first := 0, true
-	for id, s := range all {
-		if s.filters < 0 {
-			return 0, errors.New("the kernel does not say how many filters a thread has (Linux 5.9 does)")
-		}
-		if !first && s.filters != count {
-			return 0, fmt.Errorf("thread %d has %d filters, another one %d", id, s.filters, count)
-		}
-		count, first = s.filters, false
-	}
-	if first {
-		return 0, errors.New("no thread is listed")
-	}
-	return count, nil
-}
-
-// settled returns the threads when all of them have what all must have. A thread that is on its way out is passed over
-// when a filter is put on all threads (kernel/seccomp.c, seen on Linux 7.0), and is still listed for a moment: what
-// does not fit must be gone soon.
-func settled(filters int) (all map[int]status, err error) {
-	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
-		if all, err = tasks(); err != nil {
-			return nil, err
-		}
-		if err = compare(all, filters); err == nil {
-			return all, nil
-		}
-		if time.Since(begun) > exitTime {
-			return nil, err
-		}
-	}
-}
-
-// exitTime is how long a thread may take to disappear.
-const exitTime = 2 * time.Second
-
-// compare holds every thread against what all must have. Under a container runtime's own filter "Seccomp: 2" alone would
-// be true without ours.
-func compare(all map[int]status, filters int) error {
-	for id, s := range all {
-		switch {
-		case s.filters != filters:
-			return fmt.Errorf("thread %d has %d filters, not %d", id, s.filters, filters)
-		case s.seccomp != unix.SECCOMP_MODE_FILTER:
-			return fmt.Errorf("thread %d is in seccomp mode %d", id, s.seccomp)
-		case s.noNewPrivs != 1:
-			return fmt.Errorf("thread %d may gain privileges", id)
-		}
-	}
-	if len(all) == 0 {
-		return errors.New("no thread is listed")
-	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -305,5 +306,27 @@ func TestEverywhereAsksOtherThreads(t *testing.T) {
 	})
 	if err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%q", err)
+	}
+}
+
+func TestTheProcessorsFollowTheThreadsThatAreAllowed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		processors int
+		tasks      int64
+		want       int
+		why        string
+	}{
+		{2, 0, 2, "no bound"},
+		{64, 0, 64, "no bound"},
+		{2, 16, 2, "docker run --pids-limit 16 on a small machine"},
+		{64, 16, 2, "and on a large one"},
+		{64, 64, 8, "an eighth"},
+		{64, 1, 1, "never none"},
+		{4, math.MaxInt64, 4, "as good as no bound"},
+	} {
+		if got := processors(c.processors, c.tasks); got != c.want {
+			t.Errorf("%d processors, %d tasks: got %d, want %d: %s", c.processors, c.tasks, got, c.want, c.why)
+		}
 	}
 }

@@ -1,0 +1,124 @@
+package lockdown
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"mcp-server-suite/pkg/landlock"
+)
+
+// restrict puts the Landlock domain on this thread and proves it there: each thing is tried before and after. It returns
+// the descriptors that stage 2 must keep open: a rule on a file of /proc holds for one inode, which the kernel drops
+// under memory pressure unless something pins it (measured: EACCES after drop_caches).
+func (p Plan) restrict(f *facts) (pins []int, err error) {
+	if p.Landlock == Off {
+		f.Why = landlockSetting + "=off"
+		return nil, nil
+	}
+	abi, err := landlock.ABI()
+	abi = masked(abi)
+	switch {
+	case err != nil && p.Landlock == IfAvailable && refused(err):
+		f.Why = err.Error()
+		return nil, nil
+	case err != nil:
+		return nil, &Fault{"landlock", err, whatWithoutLandlock(err)}
+	case abi < p.MinABI:
+		return nil, &Fault{
+			"landlock", fmt.Errorf("the kernel has ABI %d, %s asks for %d", abi, minABISetting, p.MinABI),
+			"use a newer kernel, or a lower " + minABISetting,
+		}
+	}
+	f.ABI = min(abi, landlock.KnownABI)
+	rules, err := landlock.New(f.ABI)
+	if err != nil {
+		return nil, &Fault{"landlock", err, whatWithoutLandlock(err)}
+	}
+	pins, err = p.grant(rules, f)
+	if err != nil {
+		return nil, &Fault{"landlock", err, ""}
+	}
+	if err := rules.Confirm(); err != nil {
+		return nil, &Fault{"landlock", fmt.Errorf("the ruleset is not what the kernel confirms: %w", err), ""}
+	}
+	f.Other = somebody()
+	before := observe(p.doors(f.ABI, f.Other))
+	if !leftOut("domain") {
+		if err := rules.RestrictThread(); err != nil {
+			return nil, &Fault{"landlock", err, whatWithoutLandlock(err)}
+		}
+	}
+	if err := rules.Close(); err != nil {
+		return nil, &Fault{"landlock", err, ""}
+	}
+	if err := before.closed(); err != nil {
+		return nil, &Fault{"landlock", fmt.Errorf("the domain does not hold: %w", err), ""}
+	}
+	return pins, nil
+}
+
+// refused tells a kernel or a runtime that does not have or let us have Landlock from everything else that can go wrong.
+func refused(err error) bool {
+	return errors.Is(err, landlock.ErrUnavailable) || errors.Is(err, unix.EPERM)
+}
+
+func whatWithoutLandlock(err error) string {
+	if errors.Is(err, unix.EPERM) {
+		return "the runtime's seccomp profile must allow the landlock system calls, or set " +
+			landlockSetting + "=if-available or off"
+	}
+	return "use a kernel with Landlock (5.13 or newer, landlock in lsm=), or set " + landlockSetting + "=if-available or off"
+}
+
+// grant adds the rules. On error the caller ends the process, which closes what is open.
+func (p Plan) grant(rules *landlock.Ruleset, f *facts) (pins []int, err error) {
+	open := func(path string) (int, error) {
+		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return -1, &os.PathError{Op: "open", Path: path, Err: err}
+		}
+		return fd, nil
+	}
+	own, err := open(ownProgram)
+	if err != nil {
+		return nil, err
+	}
+	program := Rule{Path: ownProgram, rights: landlock.Execute | landlock.ReadFile}
+	if err := rules.AllowPath(own, program.rights); err != nil {
+		return nil, err
+	}
+	f.add(program)
+	threads := Grant{Path: taskFolder, List: true} // for the comparison of all threads; /proc/1 is not in there
+	for _, g := range append([]Grant{threads}, p.Grants...) {
+		fd, err := open(g.Path)
+		if err != nil && g.Optional && isAbsent(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		rule := Rule{Path: g.Path, rights: landlock.ReadFile}
+		if g.List {
+			rule.rights |= landlock.ReadDir
+		}
+		if err := rules.AllowPath(fd, rule.rights); err != nil {
+			return nil, fmt.Errorf("allow %s: %w", g.Path, err)
+		}
+		pins = append(pins, fd)
+		f.add(rule)
+	}
+	for _, port := range p.ConnectTCP {
+		if err := rules.AllowConnectTCP(port); err != nil {
+			return nil, err
+		}
+	}
+	return pins, nil
+}
+
+// isAbsent includes EACCES: what this user cannot reach is as good as not there, and its figure will say so.
+func isAbsent(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES)
+}
