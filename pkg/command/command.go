@@ -3,8 +3,10 @@ package command
 import (
 	"fmt"
 	"io"
+	"os/signal"
 	"runtime"
 	"strings"
+	"syscall"
 
 	"mcp-server-suite/pkg/config"
 	"mcp-server-suite/pkg/daemon"
@@ -107,6 +109,7 @@ func lock(p Process) (*daemon.Daemon, lockdown.Posture, int) {
 		fmt.Fprintln(p.Stderr, append([]any{"mcp-server-suite:"}, why...)...)
 		return nil, lockdown.Posture{}, code
 	}
+	signal.Ignore(syscall.SIGPIPE) // a stderr that nobody reads must not change the exit code of a refusal
 	settings, faults := config.Parse(p.Environ)
 	if faults != nil {
 		for _, f := range faults {

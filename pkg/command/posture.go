@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -26,7 +27,8 @@ func posture(p Process, args []string) int {
 			i++
 			kill = args[i]
 		case args[i] == "--kill":
-			return usage(p, "posture --kill takes one of "+strings.Join(lockdown.Fatal(), " "))
+			fmt.Fprintln(p.Stderr, "mcp-server-suite: posture --kill takes one name of a list, execve for instance (see posture --help)")
+			return ExitConfig
 		default:
 			return usage(p, "posture takes --json, --text, --probes and --kill NAME")
 		}
@@ -36,33 +38,37 @@ func posture(p Process, args []string) int {
 	case code != ExitDone:
 		return code
 	case kill != "":
-		fmt.Fprintln(p.Stderr, "mcp-server-suite:", lockdown.TryFatal(kill))
+		fmt.Fprintf(p.Stderr, "mcp-server-suite: %v (seccomp in force: %t)\n", lockdown.TryFatal(kill), locked.Seccomp.Enforced)
 		return ExitVerdict
-	case text:
-		fmt.Fprint(p.Stdout, locked.Text())
-	default:
-		fmt.Fprintf(p.Stdout, "%s\n", locked.JSON())
+	}
+	var report bytes.Buffer
+	if text {
+		report.WriteString(locked.Text())
+	} else {
+		report.Write(append(locked.JSON(), '\n'))
 	}
 	if probes {
-		return printProbes(p, locked.Denials, text)
+		printProbes(&report, locked.Denials, text)
+	}
+	if _, err := p.Stdout.Write(report.Bytes()); err != nil {
+		fmt.Fprintln(p.Stderr, "mcp-server-suite: the report could not be written:", err)
+		return ExitVerdict
 	}
 	return ExitDone
 }
 
-func printProbes(p Process, all []lockdown.Outcome, text bool) int {
+func printProbes(to *bytes.Buffer, all []lockdown.Outcome, text bool) {
 	for _, o := range all {
 		if text {
-			fmt.Fprintf(p.Stdout, "%-42s %-9s want %-7s got %s\n", o.Name, o.Layer, o.Want, o.Got)
+			fmt.Fprintf(to, "%-42s %-9s want %-7s got %s\n", o.Name, o.Layer, o.Want, o.Got)
 			continue
 		}
 		line, err := json.Marshal(o)
 		if err != nil {
-			fmt.Fprintln(p.Stderr, "mcp-server-suite:", err)
-			return ExitVerdict
+			panic(err) // strings and booleans
 		}
-		fmt.Fprintf(p.Stdout, "%s\n", line)
+		to.Write(append(line, '\n'))
 	}
-	return ExitDone
 }
 
 func postureHelp(p Process) int {
@@ -82,8 +88,9 @@ Usage: mcp-server-suite posture [--json | --text] [--probes] [--kill NAME]
                159 (128 + SIGSYS). NAME is one of
                %s
 
-Level: full, everything is in force and nothing was opted out of; reduced, something is missing, and opt_outs,
-landlock.missing and residual say what; off, neither Landlock nor the filter is in force.
+Level: full, both layers are in force, nothing was opted out of, and what this kernel's Landlock lacks is refused by
+the filter (landlock.missing says what); reduced, an opt-out is set or something is left, and opt_outs and residual
+say what; off, neither Landlock nor the filter is in force.
 
 Exit codes: 0 the lock-down is what the settings ask for, 1 the process has survived --kill, 2 configuration or
 usage, 3 the lock-down could not be had.

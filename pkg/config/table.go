@@ -72,7 +72,8 @@ var table = []row{
 	}, 1, 100_000, func(c *Config) *int { return &c.MaxArgumentItems }),
 	integer(Setting{
 		Name: "MCP_MAX_REPLY_BYTES", Default: "67108864",
-		Effect: "Bytes of answers being made or waiting to be written, over all calls (the default is 64 MiB).",
+		Effect: "Bytes of answers being made or waiting to be written, over all calls (the default is 64 MiB); less where a " +
+			"quarter of the control group's memory is less.",
 	}, 16<<20, 1<<30, func(c *Config) *int { return &c.MaxReplyBytes }),
 	words(Setting{
 		Name: "MCP_ERROR_ECHO", Default: "off",
@@ -90,7 +91,7 @@ var table = []row{
 		Effect: "Instructions in the answer to initialize; unset sends the built-in text.",
 	}, 4096, "printable characters, newline, tab", visibleOrBreak, func(c *Config) *string { return &c.ServerInstructions }),
 	words(Setting{
-		Name: "MCP_SERVER_SUITE_LOG_LEVEL", Default: "WARNING", Effect: "Log verbosity on stderr.",
+		Name: "MCP_SERVER_SUITE_LOG_LEVEL", Default: "WARNING", Effect: "Log verbosity on stderr; the posture is logged at each start whatever this says.",
 	}, levels, func(c *Config) *slog.Level { return &c.LogLevel }),
 	words(Setting{
 		Name: "MCP_LANDLOCK", Default: "require",

@@ -63,14 +63,32 @@ func readers(tasks int64) int {
 	return int(max(1, min(tasks, 1<<20)-restingThreads))
 }
 
+// leastReplyBytes is the smallest budget of reply bytes: the answer to one read of the largest size, six times as long on
+// the wire and twice in the answer, is 12 MiB (the lower bound of MCP_MAX_REPLY_BYTES says the same).
+const leastReplyBytes = 16 << 20
+
+// replyBytes is the budget for answers: what the operator says, or a quarter of the control group's memory where that is
+// less. The rest is needed beside it: files while they are decoded, arguments, garbage, the page cache (measured: with
+// 64 MiB of budget in a group of 64 MiB, sixteen reads of control bytes ended the process).
+func replyBytes(c config.Config, allowed lockdown.Cgroup) int {
+	if allowed.MemoryBytes == 0 {
+		return c.MaxReplyBytes
+	}
+	return min(c.MaxReplyBytes, max(leastReplyBytes, int(min(allowed.MemoryBytes, 1<<40)/4)))
+}
+
 // workingBytes is what is needed beside the answers: arguments of all calls, files while they are decoded, the runtime.
 // The limit makes the garbage collector work harder near the bound that the budgets add up to, instead of letting the
 // heap grow to twice what is alive.
 const workingBytes = 64 << 20
 
-// openFiles is the most descriptors at once: a read holds the folders on its way beside the file, a sample of the host
-// its cgroup folders.
-func openFiles(c config.Config) uint64 { return 64 + 4*uint64(c.MaxConcurrentTools) }
+// openFiles is the most descriptors at once: a read that has to resolve its path holds every folder on the way, and a path
+// of 4096 characters can have 2048 of them. A lower bound would be felt by others: one deep path, and their files do not
+// open (measured with 128 in all: 115 levels).
+func openFiles(c config.Config) uint64 {
+	const streamsAndPins, levels = 64, 2048 + 8
+	return streamsAndPins + levels*uint64(c.MaxConcurrentTools)
+}
 
 func openHost(c config.Config) (*hostmetrics.Host, error) {
 	return hostmetrics.Open(hostmetrics.Settings{

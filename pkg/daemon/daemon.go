@@ -65,7 +65,7 @@ func Open(c config.Config, allowed lockdown.Cgroup, version string, stderr io.Wr
 	for _, t := range offered {
 		d.offered = append(d.offered, t.Name)
 	}
-	if d.server, err = d.join(c, public); err != nil {
+	if d.server, err = d.join(c, replyBytes(c, allowed), public); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -107,10 +107,10 @@ func (d *Daemon) tools(c config.Config, allowed lockdown.Cgroup) ([]surface.Tool
 const writtenWait = 100 * time.Millisecond
 
 // join puts the guards around the surface and the wire in front of them.
-func (d *Daemon) join(c config.Config, public *surface.Surface) (*mcpserve.Server, error) {
+func (d *Daemon) join(c config.Config, replyBytes int, public *surface.Surface) (*mcpserve.Server, error) {
 	clean, err1 := sanitizer.New(sanitizer.Settings{MaxDepth: c.MaxArgumentDepth, MaxItems: c.MaxArgumentItems})
 	slots, err2 := admission.NewSlots(c.MaxConcurrentTools, c.ToolAcquireTimeout)
-	budget, err3 := admission.NewBudget(c.MaxReplyBytes, max(c.ToolAcquireTimeout, writtenWait))
+	budget, err3 := admission.NewBudget(replyBytes, max(c.ToolAcquireTimeout, writtenWait))
 	gate, err4 := admission.NewGate(c.MaxConcurrentTools + c.MaxWaitingCalls)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return nil, err

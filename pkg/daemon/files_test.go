@@ -392,3 +392,29 @@ func TestRefusalsDoNotRepeatThemselvesInOtherWords(t *testing.T) {
 		t.Errorf("%s", bytes.Join(texts, []byte("\n")))
 	}
 }
+
+// A deep path takes a descriptor for each folder while it is resolved. Many at once must not use up what the process may
+// have (fs-021).
+func TestDeepPathsAreResolvedManyAtOnce(t *testing.T) {
+	t.Parallel()
+	const depth, calls = 200, 16
+	dir := stage.Dir(t)
+	deep := strings.Repeat("d/", depth)
+	stage.File(t, dir, deep+"a.txt", []byte("deep"))
+	s := start(t, "MCP_SAFE_DATA_DIR="+dir)
+	s.handshake(newest)
+	var group sync.WaitGroup
+	for i := range 4 * calls {
+		path, want := "d/../"+deep+"a.txt", `deep`
+		if i%2 == 1 {
+			path, want = deep+"missing", "NOT_FOUND"
+		}
+		group.Go(func() {
+			a, err := s.Call("tools/call", callParams("sandbox_fs_read", `{"relative_path":"`+path+`"}`))
+			if err != nil || !strings.Contains(string(a.Result), want) {
+				t.Errorf("%v: %.300s", err, a.Result)
+			}
+		})
+	}
+	group.Wait()
+}

@@ -48,7 +48,7 @@ func (d *Daemon) ServeStdio(in io.Reader, out io.Writer) {
 	d.log.Info("session begins", "tools", d.offered)
 	err := d.server.Serve(in, out, mcpserve.Control{Drain: drain, Abort: abort, Hangup: hangup})
 	if err != nil {
-		d.log.Warn("the client has gone; answers were dropped", "error", err)
+		d.log.Warn("answers were dropped: the client has gone, or did not take them in time", "error", err)
 	}
 	d.log.Info("session has ended")
 	d.lines.flush()

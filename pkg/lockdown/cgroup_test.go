@@ -273,3 +273,26 @@ func events(folder string) string {
 	}
 	return strings.Join(all, ", ")
 }
+
+// The budget for answers follows the memory that there is. Control bytes are the worst: six times as long on the wire,
+// and twice in an answer.
+func TestALegalClientDoesNotExhaustASmallControlGroup(t *testing.T) {
+	t.Parallel()
+	const memory = 64 << 20
+	folders := group(
+		t,
+		limit{"memory", [2]string{"memory.limit_in_bytes", fmt.Sprint(memory)}, [2]string{"memory.max", fmt.Sprint(memory)}},
+	)
+	dir := sandboxTree(t)
+	stage.File(t, dir, "control.txt", bytes.Repeat([]byte{1}, 1<<20))
+	c := converse(t, inGroup(t, folders, nil, "MCP_SAFE_DATA_DIR="+dir, "MCP_TOOL_ACQUIRE_TIMEOUT_SECONDS=60"))
+	for range 3 {
+		c.flood(repeated(calls, readParams("control.txt"))...)()
+	}
+	if err := c.CloseInput(); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := c.Wait(); err != nil || e.Code != 0 {
+		t.Errorf("%+v, %v; stderr: %s", e, err, c.Stderr())
+	}
+}

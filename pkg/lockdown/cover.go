@@ -65,3 +65,6 @@ func WriteCoverage() {
 	}
 	_ = coverage.WriteCounters(os.NewFile(uintptr(fd), "coverage")) // a lost count fails the gate
 }
+
+// isCoverage says whether stage 1 has opened this one for the counts of stage 2.
+func isCoverage(fd int) bool { return os.Getenv(coverDescriptor) == strconv.Itoa(fd) }

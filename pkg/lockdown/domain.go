@@ -3,7 +3,6 @@ package lockdown
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"golang.org/x/sys/unix"
 
@@ -39,7 +38,7 @@ func (p Plan) restrict(f *facts) (pins []int, err error) {
 	}
 	pins, err = p.grant(rules, f)
 	if err != nil {
-		return nil, &Fault{"landlock", err, ""}
+		return nil, &Fault{"landlock", err, whatWithoutLandlock(err)}
 	}
 	if err := rules.Confirm(); err != nil {
 		return nil, &Fault{"landlock", fmt.Errorf("the ruleset is not what the kernel confirms: %w", err), ""}
@@ -60,17 +59,40 @@ func (p Plan) restrict(f *facts) (pins []int, err error) {
 	return pins, nil
 }
 
+// matches says whether the ABI that stage 1 claims to have left is the one that it would have left here.
+func (p Plan) matches(claimed int) error {
+	abi := 0
+	if p.Landlock != Off {
+		found, err := landlock.ABI()
+		switch {
+		case err != nil && p.Landlock == IfAvailable && refused(err):
+		case err != nil:
+			return err
+		default:
+			abi = min(masked(found), landlock.KnownABI)
+		}
+	}
+	if claimed != abi {
+		return fmt.Errorf("stage 1 left a domain of ABI %d where one of ABI %d is due", claimed, abi)
+	}
+	return nil
+}
+
 // refused tells a kernel or a runtime that does not have or let us have Landlock from everything else that can go wrong.
 func refused(err error) bool {
 	return errors.Is(err, landlock.ErrUnavailable) || errors.Is(err, unix.EPERM)
 }
 
 func whatWithoutLandlock(err error) string {
-	if errors.Is(err, unix.EPERM) {
-		return "the runtime's seccomp profile must allow the landlock system calls, or set " +
-			landlockSetting + "=if-available or off"
+	switch {
+	case errors.Is(err, landlock.ErrUnavailable):
+		return "use a kernel with Landlock (5.13 or newer, landlock in lsm=) and a runtime whose seccomp profile does not hide it, " +
+			"or set " + landlockSetting + "=if-available or off"
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM):
+		return "the runtime's seccomp profile must allow landlock_create_ruleset, landlock_add_rule and landlock_restrict_self, " +
+			"or set " + landlockSetting + "=off"
 	}
-	return "use a kernel with Landlock (5.13 or newer, landlock in lsm=), or set " + landlockSetting + "=if-available or off"
+	return ""
 }
 
 // grant adds the rules. On error the caller ends the process, which closes what is open.
@@ -78,7 +100,7 @@ func (p Plan) grant(rules *landlock.Ruleset, f *facts) (pins []int, err error) {
 	open := func(path string) (int, error) {
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return -1, &os.PathError{Op: "open", Path: path, Err: err}
+			return -1, fmt.Errorf("open %q: %w", path, err)
 		}
 		return fd, nil
 	}
@@ -105,7 +127,7 @@ func (p Plan) grant(rules *landlock.Ruleset, f *facts) (pins []int, err error) {
 			rule.rights |= landlock.ReadDir
 		}
 		if err := rules.AllowPath(fd, rule.rights); err != nil {
-			return nil, fmt.Errorf("allow %s: %w", g.Path, err)
+			return nil, fmt.Errorf("allow %q: %w", g.Path, err)
 		}
 		pins = append(pins, fd)
 		f.add(rule)

@@ -12,6 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// readableByAll are files that exist and that every user may read. The first is there in every mount of /proc, and for
+// every process, so that a missing domain shows (unless it is within what is granted).
+var readableByAll = []string{"/proc/self/status", "/proc/version", "/proc/uptime", "/etc/passwd"}
+
 // door is one thing that a Landlock domain takes away, tried without leaving a trace.
 type door struct {
 	right string     // as package landlock names it
@@ -30,7 +34,7 @@ var errNotTried = errors.New("nothing to try it on")
 func (p Plan) doors(abi, other int) []door {
 	all := []door{
 		{"read_dir", 1, unix.EACCES, false, p.outside(unix.O_RDONLY|unix.O_DIRECTORY, "/", "/proc", "/dev")},
-		{"read_file", 1, unix.EACCES, false, p.outside(unix.O_RDONLY, "/proc/version", "/proc/uptime", "/etc/passwd")},
+		{"read_file", 1, unix.EACCES, false, p.outside(unix.O_RDONLY, readableByAll...)},
 		{"write_file", 1, unix.EACCES, false, p.outside(unix.O_WRONLY, "/dev/null")},
 		// A name that the kernel keeps for the thread: it ignores the truncation.
 		{"truncate", 3, unix.EACCES, true, func() error { return unix.Truncate("/proc/self/comm", 0) }},
@@ -69,7 +73,7 @@ func (p Plan) outside(flags int, paths ...string) func() error {
 				continue
 			}
 			fd, err := unix.Open(path, flags|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
-			if err == unix.ENOENT {
+			if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.EISDIR {
 				continue
 			}
 			if err == nil {
@@ -84,6 +88,9 @@ func (p Plan) outside(flags int, paths ...string) func() error {
 // granted says whether path may be read, or listed. It compares canonical names: a rule holds for a folder and what is
 // below, whatever name was used.
 func (p Plan) granted(path string, list bool) bool {
+	if canonical, err := filepath.EvalSymlinks(path); err == nil {
+		path = canonical
+	}
 	for _, g := range p.Grants {
 		if list && !g.List {
 			continue
@@ -100,7 +107,9 @@ func (p Plan) granted(path string, list bool) bool {
 }
 
 func withSocket(family, kind int, use func(fd int) error) error {
-	fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC, 0)
+	// Without SOCK_NONBLOCK a stranger could hold up the start: by filling the queue of a listener that he has found in
+	// /proc/net/unix (the kernel looks at the queue before it asks the domain), or by dropping packets on lo.
+	fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return errNotTried // the runtime's filter or a kernel without networking: there is no way to the door
 	}
@@ -113,7 +122,7 @@ func withSocket(family, kind int, use func(fd int) error) error {
 func connectNobody(fd int) error {
 	err := unix.Connect(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}})
 	switch err {
-	case unix.ECONNREFUSED, unix.ENETUNREACH, unix.EADDRNOTAVAIL, unix.EINVAL, unix.ETIMEDOUT:
+	case unix.EINPROGRESS, unix.ECONNREFUSED, unix.ENETUNREACH, unix.EADDRNOTAVAIL, unix.EINVAL, unix.ETIMEDOUT:
 		return nil // not stopped by the domain
 	}
 	return err
@@ -142,7 +151,12 @@ func abstract() func() error {
 		if err != nil {
 			return errNotTried
 		}
-		return withSocket(unix.AF_UNIX, unix.SOCK_STREAM, func(caller int) error { return unix.Connect(caller, at) })
+		return withSocket(unix.AF_UNIX, unix.SOCK_STREAM, func(caller int) error {
+			if err := unix.Connect(caller, at); err != unix.EAGAIN {
+				return err
+			}
+			return errNotTried // somebody else has filled the queue
+		})
 	}
 }
 

@@ -65,7 +65,8 @@ func (p Plan) stage1(args, environ []string) error {
 		return &Fault{"privileges", err, "mount /proc"}
 	}
 	if err := checkPrivileges(own); err != nil && !p.AllowPrivileged {
-		return &Fault{"privileges", err, "run as another user without capabilities (docker run --user 10001:10001 --cap-drop ALL), " +
+		return &Fault{"privileges", err, "run as another user without capabilities (docker run --user 10001:10001 --cap-drop ALL; " +
+			"setpriv --reuid 10001 --regid 10001 --clear-groups), " +
 			"or set " + privilegedSetting + "=true"}
 	}
 	if err := limits(p.OpenFiles); err != nil {
@@ -73,10 +74,16 @@ func (p Plan) stage1(args, environ []string) error {
 	}
 	unix.Umask(mask)
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return &Fault{"process", fmt.Errorf("set no_new_privs: %w", err), ""}
+		return &Fault{"process", fmt.Errorf("set no_new_privs: %w", err), "the runtime's seccomp profile must allow prctl"}
 	}
 
 	f := facts{Cgroup: p.Cgroup()}
+	if f.Cgroup.Tasks > 0 && f.Cgroup.Tasks < leastTasks {
+		return &Fault{
+			"limits", fmt.Errorf("the control group allows %d threads", f.Cgroup.Tasks),
+			fmt.Sprintf("allow %d or more (docker run --pids-limit)", leastTasks),
+		}
+	}
 	if err := f.mounts(); err != nil {
 		return &Fault{"process", err, "mount /proc"}
 	}
@@ -110,6 +117,10 @@ func (p Plan) stage1(args, environ []string) error {
 	return &Fault{"re-exec", fmt.Errorf("execute %s: %w", ownProgram, err), ""}
 }
 
+// leastTasks is how many threads the Go runtime and one waiting read need: with fewer it dies in the middle of the work
+// (measured: 6 abort under load, 8 abort on a busy machine).
+const leastTasks = 12
+
 // processors is at most an eighth of the threads that the control group allows, because the runtime keeps about as many
 // threads as it has processors, and dies when it cannot make one; the CPU quota is in n already.
 func processors(n int, tasks int64) int {
@@ -138,6 +149,16 @@ func (c *Confined) stage2() error {
 	if got, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || got != 1 || !scrubbed(os.Environ()) {
 		return &Fault{"re-exec", errors.New("there was no stage 1"), "unset " + markName + "; it is for the program's own use"}
 	}
+	// First of all: until here a process of the same user can read our memory and environment, or trace us (SECURITY.md).
+	// Files in /proc/self belong to root from now on (proc(5)); those that we need can be read by all.
+	if !leftOut("dumpable") {
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+			return &Fault{"process", fmt.Errorf("make the process not dumpable: %w", err), "the runtime's seccomp profile must allow prctl"}
+		}
+	}
+	if got, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || got != 0 {
+		return &Fault{"process", fmt.Errorf("the process is still dumpable: %d, %v", got, err), ""}
+	}
 	// The rest of what stage 1 did survives exec as well, so this changes nothing after a real one.
 	own, err := readStatus(taskFolder + "/" + strconv.Itoa(os.Getpid()) + "/status")
 	if err != nil {
@@ -150,8 +171,11 @@ func (c *Confined) stage2() error {
 		return &Fault{"limits", err, ""}
 	}
 	unix.Umask(mask)
-	if c.plan.Landlock == Require && c.facts.ABI < c.plan.MinABI {
-		return &Fault{"landlock", fmt.Errorf("stage 1 left ABI %d", c.facts.ABI), "unset " + markName}
+	if err := inherited(); err != nil {
+		return &Fault{"descriptors", err, "unset " + markName + "; it is for the program's own use"}
+	}
+	if err := c.plan.matches(c.facts.ABI); err != nil {
+		return &Fault{"landlock", err, "unset " + markName + "; it is for the program's own use"}
 	}
 	if c.facts.ABI > 0 {
 		closed := func() error { return c.plan.shut(c.facts) }
@@ -164,18 +188,9 @@ func (c *Confined) stage2() error {
 		_ = setThreadName(name) // for the reader of ps; nothing depends on it
 	}
 	runtime.UnlockOSThread()
-	// Not before: files in /proc/self belong to root once the process is not dumpable (proc(5)).
-	if !leftOut("dumpable") {
-		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-			return &Fault{"process", fmt.Errorf("make the process not dumpable: %w", err), ""}
-		}
-	}
-	if got, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || got != 0 {
-		return &Fault{"process", fmt.Errorf("the process is still dumpable: %d, %v", got, err), ""}
-	}
 	// Linux 6.3. Before that the filter alone keeps memory from becoming executable.
 	if err := unix.Prctl(unix.PR_SET_MDWE, unix.PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
-		return &Fault{"process", fmt.Errorf("deny memory that is writable and executable: %w", err), ""}
+		return &Fault{"process", fmt.Errorf("deny memory that is writable and executable: %w", err), "the runtime's seccomp profile must allow prctl"}
 	}
 	if c.filter().Openat2 {
 		if err := closeIf(unix.Openat2(unix.AT_FDCWD, taskFolder, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC})); err != nil {

@@ -49,8 +49,11 @@ type Mount struct {
 	Options []string `json:"options"` // those of nosuid, nodev, noexec that it has
 }
 
-// maxMounts bounds the list in the posture line.
-const maxMounts = 16
+// maxMounts and maxMountPath, in bytes, bound the list: it passes through an environment variable, and into the log.
+const (
+	maxMounts    = 16
+	maxMountPath = 256
+)
 
 // mounts fills in the part of the facts that is about the file system.
 func (f *facts) mounts() error {
@@ -70,7 +73,7 @@ func (f *facts) mounts() error {
 		if readOnly || superReadOnly {
 			continue
 		}
-		w := Mount{Path: m.MountPoint, Options: []string{}}
+		w := Mount{Path: m.MountPoint[:min(len(m.MountPoint), maxMountPath)], Options: []string{}}
 		for _, name := range []string{"nosuid", "nodev", "noexec"} {
 			if _, has := m.Options[name]; has {
 				w.Options = append(w.Options, name)

@@ -11,7 +11,7 @@ import (
 	"mcp-server-suite/pkg/seccomp"
 )
 
-const withoutSeccomp = "the runtime's seccomp profile must allow seccomp and prctl, or set " + seccompSetting + "=off"
+const withoutSeccomp = "the runtime must allow seccomp (with KILL_PROCESS), prctl and pipe2, or set " + seccompSetting + "=off"
 
 // filter says which filter this process gets. Without a Landlock domain that takes away writing and truncating (ABI 3),
 // openat2 must go: its flags are in memory, where a filter cannot see them, and O_RDONLY|O_TRUNC empties a file that is

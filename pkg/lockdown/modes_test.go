@@ -42,7 +42,7 @@ func modes(abi int) []mode {
 	inForce := fmt.Sprintf("landlock     in force (require), ABI %d of %d known", abi, landlock.KnownABI)
 	return []mode{
 		{nil, lockdown.Full, true, true, abi >= 3, []string{
-			"level        full", "user         uid 10001, gid 10001, capabilities 0000000000000000, no new privileges: yes",
+			"level        full", "user         uid 10001, gid 10001, groups [], capabilities 0000000000000000, no new privileges: yes",
 			inForce, "             /proc/self/exe: execute, read_file", "             /proc/self/task: read_file, read_dir",
 			"seccomp      in force on all ", "process      dumpable: no, no writable and executable memory: ",
 			"opt-outs     none", "residual     nothing beyond what SECURITY.md names",

@@ -10,3 +10,5 @@ func openCoverage(map[string]string) (pins []int, write func(), err error) {
 
 // WriteCoverage does nothing.
 func WriteCoverage() {}
+
+func isCoverage(int) bool { return false }

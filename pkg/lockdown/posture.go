@@ -34,6 +34,7 @@ type Posture struct {
 	Level        Level           `json:"level"`
 	UID          int             `json:"uid"`
 	GID          int             `json:"gid"`
+	Groups       []int           `json:"groups"` // supplementary
 	Capabilities Capabilities    `json:"capabilities"`
 	NoNewPrivs   bool            `json:"no_new_privs"`
 	Threads      int             `json:"threads"` // all with the same filters
@@ -107,10 +108,12 @@ type RootfsPosture struct {
 
 // Probes sums up what was tried.
 type Probes struct {
-	Tried  int      `json:"tried"`
-	Denied int      `json:"denied"`
-	Failed []string `json:"failed"` // owed and not denied; a process with one does not serve
-	Open   []string `json:"open"`   // not denied and not owed, because the layer is off or the profile has it
+	Tried    int      `json:"tried"`
+	Denied   int      `json:"denied"`
+	Failed   []string `json:"failed"`    // owed and not denied; a process with one does not serve
+	Open     []string `json:"open"`      // allowed and not owed, because the layer is off or the profile has it
+	NotTried []string `json:"not_tried"` // there is nothing to try it on, or it is within what is granted
+	Other    int      `json:"other"`     // neither allowed nor denied as asked: with the layer off, mostly a wrong argument
 }
 
 // posture begins the report, with everything that the filter would not let us ask.
@@ -126,16 +129,24 @@ func (c *Confined) posture(filters int) Posture {
 			Profiles: append([]seccomp.Profile{seccomp.Base}, c.plan.Filter.Profiles...),
 			Openat2:  true, Default: "allow",
 		},
-		Rootfs:  RootfsPosture{c.facts.RootRO, c.facts.Writable, c.facts.MoreMounts},
-		Cgroup:  c.facts.Cgroup,
-		OptOuts: c.plan.optOuts(),
-		Process: ProcessPosture{GOMAXPROCS: runtime.GOMAXPROCS(0)},
+		Rootfs:   RootfsPosture{c.facts.RootRO, c.facts.Writable, c.facts.MoreMounts},
+		Cgroup:   c.facts.Cgroup,
+		OptOuts:  c.plan.optOuts(),
+		Process:  ProcessPosture{GOMAXPROCS: runtime.GOMAXPROCS(0)},
+		Groups:   []int{},
+		Residual: []string{},
+	}
+	if groups, err := os.Getgroups(); err == nil {
+		p.Groups = append(p.Groups, groups...)
 	}
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		p.Process.MemoryLimit = limit
 	}
 	if own, err := readStatus(fmt.Sprintf("%s/%d/status", taskFolder, os.Getpid())); err == nil {
 		hex := func(set uint64) string { return fmt.Sprintf("%016x", set) }
+		if own.tracer != 0 {
+			p.Residual = append(p.Residual, fmt.Sprintf("process %d traces this one and can do with it what it likes", own.tracer))
+		}
 		p.Capabilities = Capabilities{hex(own.effective), hex(own.permitted), hex(own.inheritable), hex(own.ambient), hex(own.boundaries)}
 	}
 	if got, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err == nil {
@@ -166,7 +177,7 @@ func (p *Posture) conclude(c *Confined, filter *seccomp.Filter) {
 			p.Seccomp.Default = "kill"
 		}
 	}
-	p.Landlock.Missing, p.Residual = []Missing{}, []string{}
+	p.Landlock.Missing = []Missing{}
 	for _, r := range landlock.Missing(c.facts.ABI) {
 		m := Missing{r.Name, r.ABI, "seccomp"}
 		if filter == nil || !covers(filter, r) {
@@ -178,16 +189,25 @@ func (p *Posture) conclude(c *Confined, filter *seccomp.Filter) {
 	if filter == nil {
 		p.Residual = append(p.Residual, "every system call that the user may make is left: there is no filter of ours")
 	}
-	p.Probes = Probes{Failed: []string{}, Open: []string{}}
+	p.Probes = Probes{Failed: []string{}, Open: []string{}, NotTried: []string{}}
 	for _, o := range p.Denials {
+		if o.Got == notTried {
+			p.Probes.NotTried = append(p.Probes.NotTried, o.Name)
+			if o.Layer == byLandlock && p.Landlock.Enforced {
+				p.Residual = append(p.Residual, o.Name+": not tried, because it is within what is granted, or there is nothing to try it on")
+			}
+			continue
+		}
 		p.Probes.Tried++
 		switch {
 		case o.Denied:
 			p.Probes.Denied++
 		case o.Owed:
 			p.Probes.Failed = append(p.Probes.Failed, o.Name)
-		case o.Got == "allowed":
+		case o.Got == allowed:
 			p.Probes.Open = append(p.Probes.Open, o.Name)
+		default:
+			p.Probes.Other++
 		}
 	}
 	switch {
@@ -237,7 +257,7 @@ func (p Posture) Text() string {
 	}
 	yes := map[bool]string{true: "yes", false: "no"}
 	row("level", "%s", p.Level)
-	row("user", "uid %d, gid %d, capabilities %s, no new privileges: %s", p.UID, p.GID, p.Capabilities.Effective, yes[p.NoNewPrivs])
+	row("user", "uid %d, gid %d, groups %v, capabilities %s, no new privileges: %s", p.UID, p.GID, p.Groups, p.Capabilities.Effective, yes[p.NoNewPrivs])
 	if p.Landlock.Enforced {
 		row("landlock", "in force (%s), ABI %d of %d known", p.Landlock.Mode, p.Landlock.ABI, p.Landlock.Known)
 	} else {
@@ -253,7 +273,7 @@ func (p Posture) Text() string {
 		row("", "lacks %s (ABI %d); covered by %s", m.Right, m.FirstABI, m.CoveredBy)
 	}
 	if p.Seccomp.Enforced {
-		row("seccomp", "in force on all %d threads: %d filters, %d before; profiles %v; everything else: %s",
+		row("seccomp", "in force on all %d threads: filters %d, before ours %d; profiles %v; everything else: %s",
 			p.Threads, p.Seccomp.Filters, p.Seccomp.Before, p.Seccomp.Profiles, p.Seccomp.Default)
 	} else {
 		row("seccomp", "NOT in force (%s); filters of the runtime: %d", p.Seccomp.Mode, p.Seccomp.Before)
@@ -267,15 +287,26 @@ func (p Posture) Text() string {
 	}
 	row("cgroup", "memory %s, CPU %s, tasks %s", bytesOr(p.Cgroup.MemoryBytes, "unlimited"), coresOr(p.Cgroup.CPUCores), tasks)
 	row("rootfs", "read-only: %s", yes[p.Rootfs.ReadOnly])
+	if len(p.Rootfs.Writable) > 0 && p.Landlock.Enforced {
+		row("", "not mounted read-only (this process cannot write there all the same):")
+	} else if len(p.Rootfs.Writable) > 0 {
+		row("", "not mounted read-only:")
+	}
 	for _, m := range p.Rootfs.Writable {
-		row("", "writable: %s (%s)", m.Path, strings.Join(m.Options, ","))
+		row("", "  %s", strings.Join(append([]string{m.Path}, m.Options...), " "))
 	}
 	if p.Rootfs.More > 0 {
-		row("", "and %d more", p.Rootfs.More)
+		row("", "  and %d more", p.Rootfs.More)
 	}
 	list("opt-outs", p.OptOuts, "none")
 	list("residual", p.Residual, "nothing beyond what SECURITY.md names")
 	row("probes", "%d tried, %d denied", p.Probes.Tried, p.Probes.Denied)
+	if p.Probes.Other > 0 {
+		row("", "undecided: %d (with the layer off they fail for another reason)", p.Probes.Other)
+	}
+	for _, name := range p.Probes.NotTried {
+		row("", "not tried: %s", name)
+	}
 	for _, name := range p.Probes.Failed {
 		row("", "FAILED: %s", name)
 	}

@@ -39,6 +39,11 @@ func limits(openFiles uint64) error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return fmt.Errorf("set RLIMIT_CORE: %w", err)
 	}
+	for resource, most := range map[int]uint64{unix.RLIMIT_NOFILE: n, unix.RLIMIT_CORE: 0} {
+		if err := unix.Getrlimit(resource, &now); err != nil || now.Max > most {
+			return fmt.Errorf("limit %d is %d after it was set to %d: %v", resource, now.Max, most, err)
+		}
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"mcp-server-suite/pkg/stage"
@@ -152,6 +153,49 @@ func TestAForgedMarkStopsTheStart(t *testing.T) {
 			toTheEnd(t, daemonWith(t, append(c.env, mark+c.mark)...)).refusesToServe(t, "hardening: ")
 		})
 	}
+}
+
+// The forger knows what stage 1 leaves behind, and has left it: no_new_privs, and nothing but our settings.
+func TestAForgedMarkInACleanProcessStopsTheStart(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	needLandlock(t)
+	const mark = "MCP_SERVER_SUITE_STAGE="
+	dir := sandboxTree(t)
+	start := func(environ ...string) *exec.Cmd {
+		id := strconv.Itoa(stage.UserID)
+		cmd := exec.Command("setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--inh-caps=-all", "--no-new-privs",
+			stage.Binary(t, ""))
+		cmd.Env, cmd.Dir = append(environ, "MCP_SAFE_DATA_DIR="+dir), "/"
+		return cmd
+	}
+	for _, c := range []struct {
+		mark, mode, why string
+	}{
+		{"{}", "require", "there is no domain"},
+		{"{}", "if-available", "there would be one"},
+		{`{"abi":3}`, "require", "a domain that this kernel would not have"},
+		{`{"abi":7}`, "require", "no door is shut"},
+		{`{"abi":7}`, "if-available", "no door is shut"},
+		{`{"abi":7}`, "off", "none is wanted"},
+	} {
+		t.Run(c.mark+" "+c.mode, func(t *testing.T) {
+			t.Parallel()
+			toTheEnd(t, start(mark+c.mark, "MCP_LANDLOCK="+c.mode)).refusesToServe(t, "hardening: ")
+		})
+	}
+	t.Run("with a descriptor", func(t *testing.T) {
+		t.Parallel()
+		file, err := os.CreateTemp(t.TempDir(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = file.Close() }) // nothing is in it
+		cmd := start(mark+"{}", "MCP_LANDLOCK=off")
+		cmd.ExtraFiles = []*os.File{file}
+		toTheEnd(t, cmd).refusesToServe(t, "was not left by stage 1")
+	})
+	toTheEnd(t, start("MCP_LANDLOCK=require")).serves(t) // the control
 }
 
 // Without /proc nothing can be proven, so nothing is served.

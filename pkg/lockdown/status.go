@@ -15,6 +15,7 @@ type status struct {
 	uid, gid                                               [4]int // real, effective, saved, file system
 	effective, permitted, inheritable, ambient, boundaries uint64 // capability sets
 	noNewPrivs, seccomp, filters                           int    // -1 where the kernel does not say
+	tracer                                                 int    // process id of who traces it, or 0
 }
 
 // maxStatusBytes bounds one read; a status file has about 1.5 KiB.
@@ -65,6 +66,8 @@ func parseStatus(text []byte) (status, error) {
 			err = set(&s.ambient, fields)
 		case "CapBnd":
 			err = set(&s.boundaries, fields)
+		case "TracerPid":
+			err = number(&s.tracer, fields)
 		case "NoNewPrivs":
 			err = number(&s.noNewPrivs, fields)
 		case "Seccomp":

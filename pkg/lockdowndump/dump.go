@@ -34,8 +34,18 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	if err := flags.Parse(args); err == flag.ErrHelp {
 		fmt.Fprint(stdout, help)
 		return exitDone
-	} else if err != nil || flags.NArg() > 0 || *oci && *pfc {
-		return usage(stderr, "wrong arguments")
+	} else if err != nil {
+		return usage(stderr, "an argument is unknown, or lacks its value")
+	}
+	switch {
+	case flags.NArg() > 0:
+		return usage(stderr, "it takes options only")
+	case *oci && *pfc || *oci && *asJSON || *pfc && *asJSON:
+		return usage(stderr, "one of --json, --oci and --pfc")
+	case !*pfc && (*arch != "" || *profiles != "" || *without):
+		return usage(stderr, "--arch, --profiles and --without-landlock go with --pfc")
+	case *arch != "" && *arch != "amd64" && *arch != "arm64":
+		return usage(stderr, "--arch is amd64 or arm64")
 	}
 	settings := seccomp.Settings{PID: examplePID, Openat2: !*without, Arch: *arch}
 	for _, name := range strings.FieldsFunc(*profiles, func(r rune) bool { return r == ',' }) {

@@ -90,6 +90,7 @@ func (s *Server) Serve(in io.Reader, out io.Writer, control Control) error {
 	}
 	last := start.Add(s.Grace)
 	if !orderly {
+		s.Log.Warn("the session ends with calls in flight; they are cancelled and get no answer")
 		last = time.Now().Add(afterCancel)
 		cancel(pipeline.ErrShutdown)
 		c.session.CancelAll()
