@@ -56,7 +56,7 @@ check: tools ## format, modules, vet, staticcheck, gosec, floors, docs, hygiene 
 
 .PHONY: fmt
 fmt: tools ## rewrite the Go files the way `make check` wants them
-	bin/tools/gofumpt -w $(wildcard cmd pkg smoke)
+	bin/tools/gofumpt -w $(wildcard cmd pkg smoke compose scripts/mkimage scripts/notices scripts/workflows)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target, one after the other, FUZZTIME in all (default 5m)
@@ -73,6 +73,10 @@ soak: ## the load of all tools on a daemon that dies of any unlisted system call
 .PHONY: kernels
 kernels: ## boot other kernels in qemu and try the daemon on each (KERNELS=--all: those of other Debian suites, too)
 	@GO='$(GO)' smoke/smoke-kernels.sh $(KERNELS)
+
+.PHONY: image
+image: ## the container image as one archive in bin/image, the same bytes each time
+	@GO='$(GO)' VERSION='$(VERSION)' scripts/image.sh
 
 .PHONY: bench
 bench: build wiretest ## latency and throughput of the built daemon, measured by bin/mcp-proof

@@ -9,6 +9,7 @@ require (
 	github.com/prometheus/procfs v0.23.0
 	github.com/seccomp/libseccomp-golang v0.11.1
 	github.com/tiktoken-go/tokenizer v0.10.0
+	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/sync v0.25.0
 	golang.org/x/sys v0.50.0
 	golang.org/x/text v0.44.0

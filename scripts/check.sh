@@ -9,7 +9,7 @@ step_hygiene() { scripts/hygiene.sh; }
 
 step_fmt() {
 	local list
-	list=$(bin/tools/gofumpt -l cmd pkg smoke)
+	list=$(bin/tools/gofumpt -l cmd pkg smoke compose scripts/mkimage scripts/notices scripts/workflows)
 	[ -z "$list" ] || {
 		echo "$list"
 		echo "not formatted; run: make fmt"
@@ -50,7 +50,7 @@ step_floors() { $GO test ./pkg; }
 # The tests that compare the tables of README.md and SECURITY.md with the code.
 step_docs() {
 	local dirs
-	dirs=$(grep -rlE '^func Test[A-Za-z0-9_]*Docs' --include='*_test.go' cmd pkg | xargs -r -n 1 dirname | sort -u | sed 's,^,./,') || true
+	dirs=$(grep -rlE '^func Test[A-Za-z0-9_]*Docs' --include='*_test.go' cmd pkg compose scripts | xargs -r -n 1 dirname | sort -u | sed 's,^,./,') || true
 	[ -n "$dirs" ] || {
 		echo "no test is named *Docs*: nothing compares the documents with the code"
 		return 1

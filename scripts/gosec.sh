@@ -19,6 +19,7 @@ pkg/(rawclient|stage)/      G204  proof starts the daemon under test; the daemon
 pkg/(rawclient|latency|demo)/  G304  proof reads the files it was asked to read or has made itself
 pkg/stage/                  G122  the sources of this very module, opened only so that the test cache knows them
 pkg/stage/                  G304  as above
+scripts/mkimage/            G703  who builds says which files are read and written
 pkg/stage/                  G703  a test says where the daemon is that it wants tested
 pkg/(stage|latency|demo)/   G301  the tree is made for the daemon, which runs as another user and must be able to read it
 pkg/(stage|latency|demo|rawclient)/  G302  as above
