@@ -74,6 +74,11 @@ soak: ## the load of all tools on a daemon that dies of any unlisted system call
 kernels: ## boot other kernels in qemu and try the daemon on each (KERNELS=--all: those of other Debian suites, too)
 	@GO='$(GO)' smoke/smoke-kernels.sh $(KERNELS)
 
+.PHONY: smoke
+smoke: ## the image on a live Docker daemon (a private one if none answers): every claim, then every control
+	@GO='$(GO)' scripts/ci-dockerd.sh smoke/smoke-docker.sh
+	@GO='$(GO)' scripts/ci-dockerd.sh smoke/smoke-docker.sh --self-test
+
 .PHONY: image
 image: ## the container image as one archive in bin/image, the same bytes each time
 	@GO='$(GO)' VERSION='$(VERSION)' scripts/image.sh
