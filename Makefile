@@ -75,9 +75,9 @@ kernels: ## boot other kernels in qemu and try the daemon on each (KERNELS=--all
 	@GO='$(GO)' smoke/smoke-kernels.sh $(KERNELS)
 
 .PHONY: smoke
-smoke: ## the image on a live Docker daemon (a private one if none answers): every claim, then every control
-	@GO='$(GO)' scripts/ci-dockerd.sh smoke/smoke-docker.sh
-	@GO='$(GO)' scripts/ci-dockerd.sh smoke/smoke-docker.sh --self-test
+smoke: ## the image on a live Docker daemon (a private one if none answers): every claim, every control, the README's lines
+	@GO='$(GO)' scripts/ci-dockerd.sh bash -ec 'smoke/smoke-docker.sh; smoke/smoke-docker.sh --self-test; \
+		COMPOSE_LIVE=require $(GO) test -count=1 -run Live ./compose'
 
 .PHONY: image
 image: ## the container image as one archive in bin/image, the same bytes each time
