@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"mcp-server-suite/pkg/landlock"
 	"mcp-server-suite/pkg/rawclient"
@@ -40,7 +41,7 @@ func TestEveryOlderABIIsCoveredByTheFilter(t *testing.T) {
 					t.Errorf("%s: %v, %s", path, err, answer.Result)
 				}
 			}
-			line, _, _ := strings.Cut(c.Stderr(), "\n")
+			line := firstLine(t, c)
 			var said struct {
 				Posture struct {
 					Level    string
@@ -79,4 +80,16 @@ func TestEveryOlderABIIsCoveredByTheFilter(t *testing.T) {
 		!strings.Contains(stderr, `"level":"reduced"`) {
 		t.Errorf("exit %d, %s, %s", code, stdout, stderr)
 	}
+}
+
+// firstLine is the posture: the log is written beside the answers, so it may come a moment later.
+func firstLine(t *testing.T, c *rawclient.Client) string {
+	t.Helper()
+	for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(time.Millisecond) {
+		if line, _, whole := strings.Cut(c.Stderr(), "\n"); whole {
+			return line
+		}
+	}
+	t.Fatal("it has logged nothing")
+	return ""
 }

@@ -65,7 +65,7 @@ func soak(t *testing.T, duration time.Duration, environ ...string) {
 		return c
 	}
 	c := start()
-	if !strings.Contains(c.Stderr(), `"default":"kill"`) {
+	if !strings.Contains(firstLine(t, c), `"default":"kill"`) {
 		t.Fatalf("this daemon would not die of a missing call: %s", c.Stderr())
 	}
 	ends := time.Now().Add(duration)
