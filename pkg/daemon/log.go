@@ -17,7 +17,7 @@ const (
 	// nobody drains must not hold up answers, or the end of the process.
 	maxLogBacklog = 256
 
-	// lastWords is how long the end of the process waits for the log.
+	// lastWords is how long the beginning of a session and the end of the process wait for the log.
 	lastWords = 100 * time.Millisecond
 )
 
@@ -77,6 +77,7 @@ func (d *Daemon) Log(p lockdown.Posture) {
 		level = slog.LevelWarn
 	}
 	newLog(slog.LevelDebug, d.lines).Log(context.Background(), level, "posture", "posture", json.RawMessage(p.JSON()))
+	d.lines.flush() // it is written before the first byte is read, as long as somebody takes it
 }
 
 // newLog writes JSON lines, with the time in UTC: after the lock-down there is no file of time zones to read. Python's

@@ -137,7 +137,7 @@ func TestTheToolsWorkInEveryMode(t *testing.T) {
 			t.Parallel()
 			c := converse(t, daemonWith(t, append(m.env, "MCP_SAFE_DATA_DIR="+dir)...))
 			c.readsInside()
-			if !strings.Contains(c.Stderr(), fmt.Sprintf(`"posture":{"level":"%s"`, m.level)) {
+			if !strings.Contains(firstLine(t, c.Client), fmt.Sprintf(`"posture":{"level":"%s"`, m.level)) {
 				t.Errorf("the log does not tell the level: %s", c.Stderr())
 			}
 		})
