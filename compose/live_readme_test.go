@@ -31,7 +31,8 @@ func TestLiveReadmeBlock(t *testing.T) {
 	}
 	var out, log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &log
-	if err := cmd.Run(); err != nil || out.String() != `{"jsonrpc":"2.0","id":1,"result":{}}`+"\n" {
+	if err := cmd.Run(); err != nil || strings.Count(out.String(), "\n") != 2 ||
+		!strings.Contains(out.String(), `"content":"hello from the sandbox\n"`) {
 		t.Errorf("%v: stdout %q, stderr %s", err, out.String(), log.String())
 	}
 }

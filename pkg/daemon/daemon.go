@@ -80,6 +80,9 @@ func (d *Daemon) tools(c config.Config, allowed lockdown.Cgroup) ([]surface.Tool
 			return nil, fmt.Errorf("MCP_SAFE_DATA_DIR: %w", err)
 		}
 		d.close = append(d.close, root)
+		if !root.Enterable() {
+			d.log.Warn("no file can be read: this user may not enter the directory", "setting", "MCP_SAFE_DATA_DIR")
+		}
 		tool, err := tools.SandboxFSRead(root)
 		if err != nil {
 			return nil, err

@@ -418,3 +418,20 @@ func TestDeepPathsAreResolvedManyAtOnce(t *testing.T) {
 	}
 	group.Wait()
 }
+
+// A directory that cannot be entered looks like any other until somebody asks for a file in it. The log says so before.
+func TestADirectoryThatCannotBeEnteredIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: to keep another user out")
+	}
+	dir := stage.Dir(t)
+	const warning = "this user may not enter the directory"
+	for mode, want := range map[os.FileMode]bool{0o755: false, 0o700: true} {
+		must(t, os.Chmod(dir, mode))
+		_, _, stderr := run(t, []string{"MCP_SAFE_DATA_DIR=" + dir})
+		if strings.Contains(stderr, warning) != want {
+			t.Errorf("%o: %s", mode, stderr)
+		}
+	}
+}

@@ -89,8 +89,8 @@ func whatWithoutLandlock(err error) string {
 		return "use a kernel with Landlock (5.13 or newer, landlock in lsm=) and a runtime whose seccomp profile does not hide it, " +
 			"or set " + landlockSetting + "=if-available or off"
 	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM):
-		return "the runtime's seccomp profile must allow landlock_create_ruleset, landlock_add_rule and landlock_restrict_self, " +
-			"or set " + landlockSetting + "=off"
+		return "the runtime's seccomp profile must allow landlock_create_ruleset, landlock_add_rule and landlock_restrict_self " +
+			"(if it allows none of them, " + landlockSetting + "=if-available does without), or set " + landlockSetting + "=off"
 	}
 	return ""
 }

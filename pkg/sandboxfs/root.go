@@ -70,6 +70,12 @@ func Open(s Settings) (*Root, error) {
 	return r, nil
 }
 
+// Enterable is false when the process's user may not enter the directory: then every read will be refused.
+func (r *Root) Enterable() bool {
+	_, err := r.kernel.statat(r.dir, "?")
+	return err != unix.EACCES
+}
+
 // Close lets the directory go, after the reads that are under way have ended. A later Read is a fault. Closing twice
 // does nothing.
 func (r *Root) Close() error {
