@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -31,6 +32,7 @@ type Daemon struct {
 	log     *slog.Logger
 	lines   *logWriter
 	close   []io.Closer
+	signals chan os.Signal // SIGTERM and SIGINT, from Open on: one that comes during the start ends the session at once
 }
 
 // Open opens what the configuration asks for, within what the control group allows. version is shown to clients; log
@@ -39,7 +41,8 @@ func Open(c config.Config, allowed lockdown.Cgroup, version string, stderr io.Wr
 	// A write to a closed stdout or stderr is an error to handle, not the end of the process. The log may begin here.
 	signal.Ignore(syscall.SIGPIPE)
 	lines := newLogWriter(stderr)
-	d := &Daemon{log: newLog(c.LogLevel, lines), lines: lines}
+	d := &Daemon{log: newLog(c.LogLevel, lines), lines: lines, signals: make(chan os.Signal, 2)}
+	signal.Notify(d.signals, syscall.SIGTERM, syscall.SIGINT) // to the end of the process: a late one must not kill it
 	defer func() {
 		if err != nil {
 			d.Close()
@@ -128,8 +131,9 @@ func (d *Daemon) join(c config.Config, replyBytes int, public *surface.Surface) 
 	return mcpserve.New(mcpserve.Settings{Surface: public, Pipeline: calls, Gate: gate, Grace: grace, Log: d.log})
 }
 
-// Close closes the domains.
+// Close closes the domains and leaves signals to do what they do.
 func (d *Daemon) Close() {
+	signal.Stop(d.signals)
 	for _, part := range d.close {
 		_ = part.Close() // descriptors that were only read from
 	}

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -28,14 +26,11 @@ func WarnOfTerminal(in io.Reader, stderr io.Writer) {
 // second one cancels the calls that are still running), or because nobody reads out any more. Answers that could not be
 // delivered are logged and are no error: the client has gone.
 func (d *Daemon) ServeStdio(in io.Reader, out io.Writer) {
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT) // to the end of the process: a late one must not kill it
-
 	drain, abort, hangup := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
-		<-signals
+		<-d.signals
 		close(drain)
-		<-signals
+		<-d.signals
 		close(abort)
 	}()
 	if f, ok := out.(*os.File); ok {
