@@ -37,14 +37,15 @@ type Process struct {
 type subcommand struct {
 	name, summary string
 	run           func(Process, []string) int
+	help          func(Process) int // nil: the text for all
 }
 
 func subcommands() []subcommand {
 	return []subcommand{
-		{"serve", "serve one MCP session on stdin and stdout (the default)", serve},
-		{"posture", "lock down as serve does and say what is in force; --help explains", posture},
-		{"version", "print the version; --json for a program", version},
-		{"help", "print this text", help},
+		{"serve", "serve one MCP session on stdin and stdout (the default)", serve, nil},
+		{"posture", "lock down as serve does and say what is in force; --help explains", posture, postureHelp},
+		{"version", "print the version; --json for a program", version, nil},
+		{"help", "print this text", help, nil},
 	}
 }
 
@@ -65,8 +66,8 @@ func Main(p Process) int {
 			continue
 		}
 		if len(rest) > 0 && (rest[0] == "-h" || rest[0] == "--help") {
-			if c.name == "posture" {
-				return postureHelp(p)
+			if c.help != nil {
+				return c.help(p)
 			}
 			return help(p, nil)
 		}
@@ -109,7 +110,8 @@ func lock(p Process) (*daemon.Daemon, lockdown.Posture, int) {
 		fmt.Fprintln(p.Stderr, append([]any{"mcp-server-suite:"}, why...)...)
 		return nil, lockdown.Posture{}, code
 	}
-	signal.Ignore(syscall.SIGPIPE) // a stderr that nobody reads must not change the exit code of a refusal
+	// A write to a closed stdout or stderr is an error to handle, not the end of the process, from the first refusal on.
+	signal.Ignore(syscall.SIGPIPE)
 	settings, faults := config.Parse(p.Environ)
 	if faults != nil {
 		for _, f := range faults {

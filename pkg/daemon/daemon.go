@@ -38,8 +38,6 @@ type Daemon struct {
 // Open opens what the configuration asks for, within what the control group allows. version is shown to clients; log
 // lines go to stderr. On error nothing stays open; the error names the variable to correct where one is at fault.
 func Open(c config.Config, allowed lockdown.Cgroup, version string, stderr io.Writer) (_ *Daemon, err error) {
-	// A write to a closed stdout or stderr is an error to handle, not the end of the process. The log may begin here.
-	signal.Ignore(syscall.SIGPIPE)
 	lines := newLogWriter(stderr)
 	d := &Daemon{log: newLog(c.LogLevel, lines), lines: lines, signals: make(chan os.Signal, 2)}
 	signal.Notify(d.signals, syscall.SIGTERM, syscall.SIGINT) // to the end of the process: a late one must not kill it

@@ -13,25 +13,9 @@ import (
 // the descriptors that stage 2 must keep open: a rule on a file of /proc holds for one inode, which the kernel drops
 // under memory pressure unless something pins it (measured: EACCES after drop_caches).
 func (p Plan) restrict(f *facts) (pins []int, err error) {
-	if p.Landlock == Off {
-		f.Why = landlockSetting + "=off"
-		return nil, nil
+	if f.ABI, f.Why, err = p.due(); err != nil || f.ABI == 0 {
+		return nil, err
 	}
-	abi, err := landlock.ABI()
-	abi = masked(abi)
-	switch {
-	case err != nil && p.Landlock == IfAvailable && refused(err):
-		f.Why = err.Error()
-		return nil, nil
-	case err != nil:
-		return nil, &Fault{"landlock", err, whatWithoutLandlock(err)}
-	case abi < p.MinABI:
-		return nil, &Fault{
-			"landlock", fmt.Errorf("the kernel has ABI %d, %s asks for %d", abi, minABISetting, p.MinABI),
-			"use a newer kernel, or a lower " + minABISetting,
-		}
-	}
-	f.ABI = min(abi, landlock.KnownABI)
 	rules, err := landlock.New(f.ABI)
 	if err != nil {
 		return nil, &Fault{"landlock", err, whatWithoutLandlock(err)}
@@ -59,23 +43,26 @@ func (p Plan) restrict(f *facts) (pins []int, err error) {
 	return pins, nil
 }
 
-// matches says whether the ABI that stage 1 claims to have left is the one that it would have left here.
-func (p Plan) matches(claimed int) error {
-	abi := 0
-	if p.Landlock != Off {
-		found, err := landlock.ABI()
-		switch {
-		case err != nil && p.Landlock == IfAvailable && refused(err):
-		case err != nil:
-			return err
-		default:
-			abi = min(masked(found), landlock.KnownABI)
+// due says which ABI the domain of this plan has on this kernel: 0 and why there is none, or a *Fault where there has to
+// be one. Stage 1 goes by it, and stage 2 holds it against what stage 1 says that it has left.
+func (p Plan) due() (abi int, why string, err error) {
+	if p.Landlock == Off {
+		return 0, landlockSetting + "=off", nil
+	}
+	abi, err = landlock.ABI()
+	abi = masked(abi)
+	switch {
+	case err != nil && p.Landlock == IfAvailable && refused(err):
+		return 0, err.Error(), nil
+	case err != nil:
+		return 0, "", &Fault{"landlock", err, whatWithoutLandlock(err)}
+	case abi < p.MinABI:
+		return 0, "", &Fault{
+			"landlock", fmt.Errorf("the kernel has ABI %d, %s asks for %d", abi, minABISetting, p.MinABI),
+			"use a newer kernel, or a lower " + minABISetting,
 		}
 	}
-	if claimed != abi {
-		return fmt.Errorf("stage 1 left a domain of ABI %d where one of ABI %d is due", claimed, abi)
-	}
-	return nil
+	return min(abi, landlock.KnownABI), "", nil
 }
 
 // refused tells a kernel or a runtime that does not have or let us have Landlock from everything else that can go wrong.

@@ -174,8 +174,15 @@ func (c *Confined) stage2() error {
 	if err := inherited(); err != nil {
 		return &Fault{"descriptors", err, "unset " + markName + "; it is for the program's own use"}
 	}
-	if err := c.plan.matches(c.facts.ABI); err != nil {
-		return &Fault{"landlock", err, "unset " + markName + "; it is for the program's own use"}
+	abi, _, err := c.plan.due()
+	if err != nil {
+		return err
+	}
+	if c.facts.ABI != abi {
+		return &Fault{
+			"landlock", fmt.Errorf("stage 1 left a domain of ABI %d where one of ABI %d is due", c.facts.ABI, abi),
+			"unset " + markName + "; it is for the program's own use",
+		}
 	}
 	if c.facts.ABI > 0 {
 		closed := func() error { return c.plan.shut(c.facts) }
@@ -215,7 +222,7 @@ func (c *Confined) Seal() (Posture, error) {
 	if err != nil && c.plan.Seccomp != Off {
 		return Posture{}, &Fault{"seccomp", err, "use a kernel that does, or set " + seccompSetting + "=off"}
 	}
-	post := c.posture(had)
+	post := c.posture(before[os.Getpid()], had)
 	if c.plan.Seccomp == Off {
 		post.Denials = c.plan.tryDenials(c.facts, false)
 		if err := firstOpen(post.Denials); err != nil {

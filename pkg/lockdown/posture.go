@@ -116,8 +116,8 @@ type Probes struct {
 	Other    int      `json:"other"`     // neither allowed nor denied as asked: with the layer off, mostly a wrong argument
 }
 
-// posture begins the report, with everything that the filter would not let us ask.
-func (c *Confined) posture(filters int) Posture {
+// posture begins the report, with everything that the filter would not let us ask. own is the status of the main thread.
+func (c *Confined) posture(own status, filters int) Posture {
 	p := Posture{
 		UID: os.Getuid(), GID: os.Getgid(),
 		Landlock: LandlockPosture{
@@ -142,13 +142,11 @@ func (c *Confined) posture(filters int) Posture {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		p.Process.MemoryLimit = limit
 	}
-	if own, err := readStatus(fmt.Sprintf("%s/%d/status", taskFolder, os.Getpid())); err == nil {
-		hex := func(set uint64) string { return fmt.Sprintf("%016x", set) }
-		if own.tracer != 0 {
-			p.Residual = append(p.Residual, fmt.Sprintf("process %d traces this one and can do with it what it likes", own.tracer))
-		}
-		p.Capabilities = Capabilities{hex(own.effective), hex(own.permitted), hex(own.inheritable), hex(own.ambient), hex(own.boundaries)}
+	if own.tracer != 0 {
+		p.Residual = append(p.Residual, fmt.Sprintf("process %d traces this one and can do with it what it likes", own.tracer))
 	}
+	hex := func(set uint64) string { return fmt.Sprintf("%016x", set) }
+	p.Capabilities = Capabilities{hex(own.effective), hex(own.permitted), hex(own.inheritable), hex(own.ambient), hex(own.boundaries)}
 	if got, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err == nil {
 		p.NoNewPrivs = got == 1
 	}
