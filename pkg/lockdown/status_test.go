@@ -17,6 +17,7 @@ State:	R (running)
 Tgid:	4242
 Uid:	10001	10002	10003	10004
 Gid:	20001	20002	20003	20004
+TracerPid:	4711
 Groups:	7 8
 CapInh:	0000000000000001
 CapPrm:	0000000000000002
@@ -38,7 +39,7 @@ func statusTable() []struct {
 	whole := status{
 		uid: [4]int{10001, 10002, 10003, 10004}, gid: [4]int{20001, 20002, 20003, 20004},
 		inheritable: 1, permitted: 2, effective: 4, ambient: 8, boundaries: 0x1fffeffffff,
-		noNewPrivs: 1, seccomp: 2, filters: 3,
+		noNewPrivs: 1, seccomp: 2, filters: 3, tracer: 4711,
 	}
 	without := func(names ...string) string {
 		var kept strings.Builder
@@ -170,8 +171,8 @@ func FuzzParseStatus(f *testing.F) {
 		ids := func(n [4]int) string { return fmt.Sprintf("\t%d\t%d\t%d\t%d", n[0], n[1], n[2], n[3]) }
 		again, err := parseStatus(fmt.Appendf(nil,
 			"Uid:%s\nGid:%s\nCapInh:\t%x\nCapPrm:\t%x\nCapEff:\t%x\nCapBnd:\t%x\nCapAmb:\t%x\nNoNewPrivs:\t%d\nSeccomp:\t%d\n"+
-				"Seccomp_filters:\t%d\n", ids(s.uid), ids(s.gid), s.inheritable, s.permitted, s.effective, s.boundaries, s.ambient,
-			s.noNewPrivs, s.seccomp, s.filters,
+				"Seccomp_filters:\t%d\nTracerPid:\t%d\n", ids(s.uid), ids(s.gid), s.inheritable, s.permitted, s.effective, s.boundaries, s.ambient,
+			s.noNewPrivs, s.seccomp, s.filters, s.tracer,
 		))
 		if err != nil || again != s {
 			t.Errorf("%+v, written again: %+v, %v", s, again, err)
