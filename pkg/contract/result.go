@@ -10,8 +10,8 @@ import (
 	"mcp-server-suite/pkg/strictjson"
 )
 
-// Member is one named value of a result. Value is a string, int64, float64, bool, nil, a Result (an object) or a
-// []any of those. Bytes of a string that are not UTF-8 become U+FFFD.
+// Member is one named value of a result. Value is a string, int64, float64, bool, nil, a Result (an object), a []any of
+// those or an Encoded. Bytes of a string that are not UTF-8 become U+FFFD.
 type Member struct {
 	Name  string
 	Value any
@@ -20,15 +20,29 @@ type Member struct {
 // Result is what a tool gives: the members of an object in the order of its schema.
 type Result []Member
 
+// Encoded is an array that its maker has written already: JSON, in ASCII and without white space, and how many items it
+// has. It may stand where the schema has an array of Any, or an array of such arrays without bounds of their own. Its
+// brackets and Items are checked; for the rest the maker is trusted (rows of a database are too many to read twice).
+type Encoded struct {
+	JSON  []byte
+	Items int
+}
+
+// isWhole tells an array from the mistakes that are cheap to see: nothing, a value of another type, a wrong empty.
+func (e Encoded) isWhole() bool {
+	n := len(e.JSON)
+	return n >= 2 && e.JSON[0] == '[' && e.JSON[n-1] == ']' && (n == 2) == (e.Items == 0) && e.Items >= 0
+}
+
 // Append appends the result as one JSON object in ASCII, checked against the schema on the way: every declared member,
 // in order, of its type and within its bounds, and no other. An error is a fault of the tool; it names the member.
 func (s Schema) Append(dst []byte, r Result) ([]byte, error) {
 	return s.root.appendValue(dst, r, "result")
 }
 
-// Sizes estimates the bytes that Append will add, and those of the same JSON escaped into a string. Large texts are measured
-// exactly, so that their buffer is allocated once and not much larger than it must be; a short one is taken for ordinary
-// ASCII, which costs less than looking.
+// Sizes estimates the bytes that Append will add, and those of the same JSON escaped into a string. Large texts and
+// what is encoded already are measured exactly, so that their buffer is allocated once and not much larger than it must
+// be; a short text is taken for ordinary ASCII, which costs less than looking.
 func (r Result) Sizes() (plain, escaped int) { return sizes(r) }
 
 // estimatedBytes is the longest text that is not measured: seed 000's default of sandbox_fs_read, and some.
@@ -46,6 +60,9 @@ func sizes(value any) (plain, escaped int) {
 		}
 		plain, escaped = strictjson.EscapedLen(v)
 		return plain + len(`""`), escaped + len(`\"\"`)
+	case Encoded:
+		escaped, _ = strictjson.EscapedLen(v.JSON)
+		return len(v.JSON), escaped
 	case Result:
 		for _, m := range v {
 			p, e := sizes(m.Value)
@@ -112,6 +129,16 @@ func (p Property) appendValue(dst []byte, value any, path string) ([]byte, error
 	case []any:
 		if p.kind == array {
 			return p.appendArray(dst, v, path)
+		}
+	case Encoded:
+		if p.isOpaque() {
+			if !v.isWhole() {
+				return nil, wrongResult(path, "is encoded as something else than an array of so many items")
+			}
+			if p.outside(float64(v.Items)) {
+				return nil, wrongResult(path, "has too many or too few items")
+			}
+			return append(dst, v.JSON...), nil
 		}
 	}
 	return nil, wrongResult(path, fmt.Sprintf("is a %T where the schema has %s", value, p.kind))

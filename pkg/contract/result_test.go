@@ -172,6 +172,126 @@ func TestResultsThatDoNotFitAreFaults(t *testing.T) {
 	}
 }
 
+// table is a schema of rows whose cells are encoded by somebody else, as a database's are.
+func table(t testing.TB) contract.Schema {
+	t.Helper()
+	return newSchema(t,
+		contract.Array("list", "", contract.Any("", "A value.")).OrNull(),
+		contract.Array("rows", "", contract.Array("", "", contract.Any("", ""))).Between(0, 2),
+		contract.Array("deep", "", contract.Array("", "", contract.Array("", "", contract.Any("", "")))),
+	)
+}
+
+func encoded(json string, items int) contract.Encoded {
+	return contract.Encoded{JSON: []byte(json), Items: items}
+}
+
+func TestWhatIsEncodedAlreadyIsWrittenAsItIs(t *testing.T) {
+	none := encoded(`[]`, 0)
+	cases := []struct {
+		name             string
+		list, rows, deep any
+		want             string
+		why              string
+	}{
+		{"empty", none, none, none, `{"list":[],"rows":[],"deep":[]}`, ""},
+		{"cells", none, encoded(`[[1,"\u00e9",null],[]]`, 2), none, `{"list":[],"rows":[[1,"\u00e9",null],[]],"deep":[]}`, "rows at their bound"},
+		{
+			"digits", encoded(`[9007199254740993,1.10,1e400,-0]`, 4), none, none,
+			`{"list":[9007199254740993,1.10,1e400,-0],"rows":[],"deep":[]}`, "no number is read on the way",
+		},
+		{
+			"every depth", encoded(`["a",{"b":[]}]`, 2), encoded(`[[{}]]`, 1), encoded(`[[[1],[2]],[]]`, 2),
+			`{"list":["a",{"b":[]}],"rows":[[{}]],"deep":[[[1],[2]],[]]}`, "",
+		},
+		{"null", nil, none, none, `{"list":null,"rows":[],"deep":[]}`, "the array is nullable"},
+		{"a list without items", []any{}, []any{[]any{}}, []any{}, `{"list":[],"rows":[[]],"deep":[]}`, "empty needs no encoder"},
+		{"encoded inside a list", none, []any{encoded(`[1]`, 1), encoded(`["x"]`, 1)}, none, `{"list":[],"rows":[[1],["x"]],"deep":[]}`, "rows made one by one"},
+	}
+	s := table(t)
+	published := oracle(t, s)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			raw, err := s.Append([]byte("kept:"), contract.Result{{"list", c.list}, {"rows", c.rows}, {"deep", c.deep}})
+			if err != nil || string(raw) != "kept:"+c.want {
+				t.Fatalf("%s, %v, want %s %s", raw, err, c.want, c.why)
+			}
+			if strings.Contains(c.want, "1e400") {
+				return // no Go program can look at it
+			}
+			checkWritten(t, published.Validate, raw[len("kept:"):])
+		})
+	}
+}
+
+func TestWhatIsEncodedWronglyOrElsewhereIsAFault(t *testing.T) {
+	const wrong = "rows is encoded as something else than an array of so many items"
+	rows := func(value any) (contract.Schema, contract.Result) {
+		return table(t), contract.Result{{"list", nil}, {"rows", value}, {"deep", []any{}}}
+	}
+	in := func(p contract.Property, value any) (contract.Schema, contract.Result) {
+		return newSchema(t, p), contract.Result{{"rows", value}}
+	}
+	one := encoded(`[1]`, 1)
+	cells := contract.Array("", "", contract.Any("", ""))
+	cases := []struct {
+		name string
+		make func() (contract.Schema, contract.Result)
+		want string
+		why  string
+	}{
+		{"nothing", func() (contract.Schema, contract.Result) { return rows(contract.Encoded{}) }, wrong, "the answer would be no JSON"},
+		{"a bracket", func() (contract.Schema, contract.Result) { return rows(encoded(`[`, 0)) }, wrong, ""},
+		{"no end", func() (contract.Schema, contract.Result) { return rows(encoded(`[[1],`, 1)) }, wrong, "an encoder stopped half-way"},
+		{"no beginning", func() (contract.Schema, contract.Result) { return rows(encoded(`1]`, 1)) }, wrong, ""},
+		{"an object", func() (contract.Schema, contract.Result) { return rows(encoded(`{"SECRET":1}`, 1)) }, wrong, ""},
+		{"no items, but some said", func() (contract.Schema, contract.Result) { return rows(encoded(`[]`, 1)) }, wrong, ""},
+		{"items, but none said", func() (contract.Schema, contract.Result) { return rows(encoded(`["SECRET"]`, 0)) }, wrong, "the bound would hold nothing"},
+		{"fewer than none", func() (contract.Schema, contract.Result) { return rows(encoded(`[1]`, -1)) }, wrong, ""},
+		{"too many", func() (contract.Schema, contract.Result) { return rows(encoded(`[[],[],["SECRET"]]`, 3)) }, "rows has too many or too few items", ""},
+		{"a pointer", func() (contract.Schema, contract.Result) { return rows(&one) }, "rows is a *contract.Encoded where the schema has array", "one Go type for each"},
+		{"a cell that nobody has encoded", func() (contract.Schema, contract.Result) { return rows([]any{[]any{int64(1)}}) }, "rows is a int64 where the schema has encoded values", "its type would be unchecked"},
+		{"null for a cell", func() (contract.Schema, contract.Result) { return rows([]any{[]any{nil}}) }, "rows is null", "unchecked too"},
+		{"encoded for a cell", func() (contract.Schema, contract.Result) { return rows([]any{[]any{one}}) }, "rows is a contract.Encoded where the schema has encoded values", "an array is one only where the schema has it"},
+		{"array of integers", func() (contract.Schema, contract.Result) {
+			return in(contract.Array("rows", "", contract.Int("", "")), one)
+		}, "rows is a contract.Encoded where the schema has array", "its elements have a type to be checked"},
+		{"array of objects", func() (contract.Schema, contract.Result) {
+			return in(contract.Array("rows", "", contract.Object("", "")), encoded(`[{}]`, 1))
+		}, "rows is a contract.Encoded where the schema has array", "its elements have members to be checked"},
+		{"bounds inside", func() (contract.Schema, contract.Result) {
+			return in(contract.Array("rows", "", cells.Between(1, 2)), encoded(`[[1]]`, 1))
+		}, "rows is a contract.Encoded where the schema has array", "nobody would hold them"},
+		{"null inside", func() (contract.Schema, contract.Result) {
+			return in(contract.Array("rows", "", cells.OrNull()), encoded(`[null]`, 1))
+		}, "rows is a contract.Encoded where the schema has array", "the schema says more than is looked at"},
+		{"text", func() (contract.Schema, contract.Result) { return in(contract.String("rows", ""), one) }, "rows is a contract.Encoded where the schema has string", ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s, r := c.make()
+			raw, err := s.Append([]byte("kept:"), r)
+			if err == nil || err.Error() != "result contract: "+c.want || raw != nil {
+				t.Errorf("%q, %v, want %q %s", raw, err, c.want, c.why)
+			}
+		})
+	}
+}
+
+func TestSizesOfWhatIsEncodedAreExact(t *testing.T) {
+	for _, text := range []string{``, `"`, `\`, `"\"\\\u0001"`, strings.Repeat(`["a\n",1.50],`, 50_000)} {
+		e := encoded(`[`+text+`]`, 1)
+		plain, escaped := contract.Result{{"rows", e}}.Sizes()
+		plainRest, escapedRest := contract.Result{{"rows", encoded(``, 0)}}.Sizes()
+		if twice := len(strictjson.AppendEscaped(nil, e.JSON)); plain-plainRest != len(e.JSON) || escaped-escapedRest != twice {
+			t.Errorf("%.50s: %d and %d bytes for %d and %d", text, plain-plainRest, escaped-escapedRest, len(e.JSON), twice)
+		}
+		if both := len(e.JSON) + escaped - escapedRest; both > contract.ReplyBytes(len(e.JSON), 0) {
+			t.Errorf("%.50s: %d bytes where ReplyBytes allows %d", text, both, contract.ReplyBytes(len(e.JSON), 0))
+		}
+	}
+}
+
 func TestTheZeroSchemaWritesNothing(t *testing.T) {
 	var s contract.Schema
 	if raw, err := s.Append(nil, contract.Result{}); err == nil || raw != nil {

@@ -17,10 +17,13 @@ const (
 	boolean kind = "boolean"
 	object  kind = "object"
 	array   kind = "array"
+
+	// anything is the lack of a type, published as no keyword at all; the name is for faults.
+	anything kind = "encoded values"
 )
 
-// Property is one named member of an object. It is made by String, Int, Number, Bool, Object and Array and refined by
-// its methods, each of which returns a changed copy.
+// Property is one named member of an object. It is made by String, Int, Number, Bool, Object, Array and Any and refined
+// by its methods, each of which returns a changed copy.
 type Property struct {
 	name        string
 	description string
@@ -60,6 +63,13 @@ func Object(name, description string, members ...Property) Property {
 // Array is a list of elements of one kind; the element's name is not used.
 func Array(name, description string, element Property) Property {
 	return Property{name: name, description: description, kind: array, members: []Property{element}}
+}
+
+// Any is whatever JSON has, null included. It stands only as the element of an array (of arrays) in a result, whose
+// value is then an Encoded: cells of a table have types that nobody knows when the schema is published. It takes no
+// bounds, no default and no OrNull; the name is not used.
+func Any(name, description string) Property {
+	return Property{name: name, description: description, kind: anything}
 }
 
 // Between bounds a number's value, a string's length in characters (code points) or an array's length in items, both
@@ -151,6 +161,9 @@ func (p Property) check(path string) error {
 			return fmt.Errorf("%s: name empty or used twice", where)
 		}
 		names[m.name] = true
+		if m.kind == anything && (p.kind != array || m.bounded || m.nullable) {
+			return fmt.Errorf("%s: any value is the plain element of an array", where)
+		}
 		if m.bounded && !(-maxExact <= m.low && m.low <= m.high && m.high <= maxExact) { // so that NaN fails too
 			return fmt.Errorf("%s: bounds from %v to %v", where, m.low, m.high)
 		}
@@ -166,7 +179,23 @@ func (p Property) check(path string) error {
 	return nil
 }
 
+// isOpaque reports whether the property is an array in which an Encoded may stand: down to any values there are arrays
+// alone, and nothing about the inner ones that would have to be looked up in its bytes.
+func (p Property) isOpaque() bool {
+	if p.kind != array {
+		return false
+	}
+	element := &p.members[0]
+	return element.kind == anything || !element.bounded && !element.nullable && element.isOpaque()
+}
+
 func (p Property) appendSchema(dst []byte) []byte {
+	if p.kind == anything {
+		if p.description == "" {
+			return append(dst, "{}"...)
+		}
+		return append(strictjson.AppendString(append(dst, `{"description":`...), p.description), '}')
+	}
 	dst = append(dst, `{"type":`...)
 	if p.nullable {
 		dst = append(dst, `["`...)

@@ -108,6 +108,17 @@ func TestPublishedSchemaIsThisText(t *testing.T) {
 			`"rows":{"type":"array","items":{"type":"array","items":{"type":["integer","null"]}}}},"required":["rows"]`, "",
 		},
 		{
+			"array of any values",
+			[]contract.Property{contract.Array("a", "", contract.Any("ignored", ""))},
+			`"a":{"type":"array","items":{}}},"required":["a"]`, "no type: every value of JSON fits, null too",
+		},
+		{
+			"rows of any values",
+			[]contract.Property{contract.Array("rows", "", contract.Array("", "", contract.Any("", "A \u00e9."))).Between(0, 5).OrNull()},
+			`"rows":{"type":["array","null"],"minItems":0,"maxItems":5,"items":{"type":"array",` +
+				`"items":{"description":"A \u00e9."}}}},"required":["rows"]`, "the types of cells are not known beforehand",
+		},
+		{
 			"object in an object",
 			[]contract.Property{contract.Object("o", "Inner.", contract.Bool("b", ""), contract.Object("e", ""))},
 			`"o":{"type":"object","description":"Inner.","properties":{"b":{"type":"boolean"},` +
@@ -217,6 +228,15 @@ func TestSchemasThatContradictThemselvesAreRefused(t *testing.T) {
 		{"NaN below", []contract.Property{contract.Number("n", "").Between(math.NaN(), 1)}, "object.n: bounds from NaN to 1", "every comparison with it is false"},
 		{"NaN above", []contract.Property{contract.Number("n", "").Between(0, math.NaN())}, "object.n: bounds from 0 to NaN", ""},
 		{"infinity", []contract.Property{contract.Number("n", "").Between(0, math.Inf(1))}, "object.n: bounds from 0 to +Inf", "no JSON number"},
+		{"any value", []contract.Property{contract.Any("v", "")}, "object.v: any value is the plain element of an array", "only what is encoded has no type"},
+		{
+			"any value in an object below",
+			[]contract.Property{contract.Array("l", "", contract.Object("", "", contract.Any("v", "")))},
+			"object.l..v: any value is the plain element of an array", "only what is encoded has no type",
+		},
+		{"any value with bounds", []contract.Property{contract.Array("l", "", contract.Any("", "").Between(0, 1))}, "object.l.: any value is the plain element of an array", "of what?"},
+		{"any value or null", []contract.Property{contract.Array("l", "", contract.Any("", "").OrNull())}, "object.l.: any value is the plain element of an array", "null is one"},
+		{"any value with a default", []contract.Property{contract.Array("l", "", contract.Any("", "").Default(1))}, "object.l.: default must not be an integer", "a result has every member"},
 		{"bounds of an element", []contract.Property{contract.Array("l", "", contract.Int("", "").Between(2, 1))}, "object.l.: bounds from 2 to 1", ""},
 	}
 	for _, c := range cases {
@@ -263,6 +283,7 @@ func TestASchemaThatNeitherDecoderNorWriterKnowsIsNamed(t *testing.T) {
 		{"number", contract.Number("p", ""), "argument p: no decoder for its type", "", "a strict number would need a rule for 1e400"},
 		{"object", inner, "argument inner: no decoder for its type", "", "no tool has asked for one"},
 		{"list", contract.Array("p", "", contract.Int("", "")), "argument p: no decoder for its type", "", "no tool has asked for one"},
+		{"list of any values", contract.Array("p", "", contract.Any("", "")), "argument p: no decoder for its type", "", "a caller's values have types"},
 		{"or null", contract.String("p", "").OrNull(), "argument p: no decoder for its type", "", "null is refused"},
 		{"with a default", contract.Int("p", "").Default(1), "", "result p: a default makes it optional", "a result has every member"},
 		{"default below", contract.Object("p", "", contract.Int("q", "").Default(1)), "argument p: no decoder for its type", "result q: a default makes it optional", "at every level"},
