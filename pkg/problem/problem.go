@@ -55,11 +55,23 @@ const (
 	UnknownName      Reason = "UNKNOWN_NAME"
 	NotFound         Reason = "NOT_FOUND"
 	BadEncoding      Reason = "BAD_ENCODING"
+	BadSQL           Reason = "BAD_SQL"
+	QueryFailed      Reason = "QUERY_FAILED"
+	UnsafeQuery      Reason = "UNSAFE_QUERY"
+	NotRegenerable   Reason = "NOT_REGENERABLE"
+	TooCostly        Reason = "TOO_COSTLY"
 	OutsideSandbox   Reason = "OUTSIDE_SANDBOX"
 	SpecialFile      Reason = "SPECIAL_FILE"
 	NotReadable      Reason = "NOT_READABLE"
+	DBDenied         Reason = "DB_DENIED"
 	Deadline         Reason = "DEADLINE"
+	StatementTimeout Reason = "STATEMENT_TIMEOUT"
 	Busy             Reason = "BUSY"
+	DBBusy           Reason = "DB_BUSY"
+	DBInterrupted    Reason = "DB_INTERRUPTED"
+	DBUnavailable    Reason = "DB_UNAVAILABLE"
+	DBRejected       Reason = "DB_REJECTED"
+	DBUnsafeRole     Reason = "DB_UNSAFE_ROLE"
 	AuditUnavailable Reason = "AUDIT_UNAVAILABLE"
 	Internal         Reason = "INTERNAL"
 )
@@ -75,14 +87,26 @@ type Row struct {
 
 var rows = []Row{
 	{BadParam, ValidationError, false, "an argument is missing, unknown, of the wrong type or out of bounds, or holds characters that are refused"},
-	{UnknownName, ValidationError, false, "no tool of that name is offered to this session"},
+	{UnknownName, ValidationError, false, "no tool or resource of that name is offered to this session"},
 	{NotFound, ValidationError, false, "nothing readable is there: no such file, or the name is too long"},
 	{BadEncoding, ValidationError, false, "the encoding is not a known text codec, or the bytes are not valid in it"},
+	{BadSQL, ValidationError, false, "the text is not one that PostgreSQL's grammar accepts, or it is nested too deeply"},
+	{QueryFailed, ValidationError, false, "the database refused the query: a name, a type, a division by zero; the SQLSTATE is in the detail"},
+	{UnsafeQuery, QueryViolation, false, "the query is not one plain read: a statement, clause, function, type or relation that is not on the list"},
+	{NotRegenerable, QueryViolation, false, "the query cannot be written anew without a change of meaning; fewer brackets help"},
+	{TooCostly, QueryViolation, false, "the planner expects more work than MCP_SQL_MAX_COST allows"},
 	{OutsideSandbox, AccessDenied, false, "the path leads out of the directory that is served, whether or not anything is there, or runs into a symlink loop"},
 	{SpecialFile, AccessDenied, false, "it is a directory, FIFO, socket or device; only regular files are read"},
 	{NotReadable, AccessDenied, false, "it is inside, but the operating system does not let the server read it"},
+	{DBDenied, AccessDenied, false, "the database role may not read that"},
 	{Deadline, ExecutionTimeout, true, "the call took longer than MCP_TOOL_TIMEOUT_SECONDS; ask for less"},
+	{StatementTimeout, ExecutionTimeout, true, "the database stopped the query at MCP_SQL_QUERY_TIMEOUT, or at the smaller limit of its role; ask for less"},
 	{Busy, InternalError, true, "too many calls at once, the client is not reading its answers, or a path kept changing; wait and repeat"},
+	{DBBusy, InternalError, true, "the database, or the pool of connections to it, has no connection free; wait and repeat"},
+	{DBInterrupted, InternalError, true, "the database ended the query for reasons of its own (restart, failover, conflict with recovery); repeat"},
+	{DBUnavailable, InternalError, true, "the database cannot be reached; wait and repeat"},
+	{DBRejected, InternalError, false, "the database refuses the server's login, address or encryption; its operator must act"},
+	{DBUnsafeRole, InternalError, false, "the database role may write, so nothing is served; its operator must act (doctor says what)"},
 	{AuditUnavailable, InternalError, false, "the call could not be recorded, so its result is withheld"},
 	{Internal, InternalError, false, "a fault of the server; its log has the cause"},
 }
