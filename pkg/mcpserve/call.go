@@ -8,31 +8,29 @@ import (
 	"mcp-server-suite/pkg/pipeline"
 	"mcp-server-suite/pkg/problem"
 	"mcp-server-suite/pkg/session"
+	"mcp-server-suite/pkg/strictjson"
 )
 
-// call begins one tools/call; false ends the reading.
+// call begins one tools/call or resources/read; false ends the reading.
 func (c *conn) call(m envelope.Message) bool {
 	if !c.begin() {
 		return false
 	}
 	ctx, cancel := context.WithCancelCause(c.base)
-	ticket, verdict := c.session.Request(m.ID.Key(), m.Method, func() { cancel(pipeline.ErrClientCancelled) })
+	giveUp := func() { cancel(pipeline.ErrClientCancelled) }
+	ticket, verdict := c.session.Request(m.ID.Key(), session.MethodToolsCall, giveUp)
 	if verdict != session.Accepted {
 		cancel(nil)
 		c.calls.Done()
 		return c.refuse(m.ID, verdict)
 	}
-	params, faulty := envelope.ParseCall(m.Params)
+	in, shape, faulty := callOf(m)
 	if faulty != "" {
 		cancel(nil)
 		c.session.Claim(ticket)
 		c.calls.Done()
-		c.rejectParams(m.ID, "the params of tools/call are a name and an object of arguments", faulty)
+		c.rejectParams(m.ID, shape, faulty)
 		return true
-	}
-	in := pipeline.Call{Tool: params.Name}
-	if params.Arguments != nil {
-		in.Arguments = append([]byte(nil), params.Arguments...) // the line is reused
 	}
 	id, size := m.ID.Clone(), len(m.Params)+m.ID.Size()
 	if !c.Gate.Enter(size) {
@@ -49,6 +47,48 @@ func (c *conn) call(m envelope.Message) bool {
 		c.respond(ticket, id, c.Pipeline.Run(ctx, in, resultHead(id)))
 	}()
 	return true
+}
+
+// callOf checks the params of a call and gives it the form of the pipeline; nothing of it aliases the line, which is
+// used again. It returns the name of the member that is faulty, "" if none is, and in words what shape was due.
+func callOf(m envelope.Message) (in pipeline.Call, shape, faulty string) {
+	if m.Method == methodResourcesRead {
+		uri, faulty := parseRead(m.Params)
+		return pipeline.Call{Kind: pipeline.ReadResource, Name: uri}, "the params of resources/read are a uri", faulty
+	}
+	params, faulty := envelope.ParseCall(m.Params)
+	in = pipeline.Call{Kind: pipeline.CallTool, Name: params.Name}
+	if params.Arguments != nil {
+		in.Arguments = append([]byte(nil), params.Arguments...)
+	}
+	return in, "the params of tools/call are a name and an object of arguments", faulty
+}
+
+// parseRead checks the params of resources/read as strictly as envelope does those of tools/call: a uri, which is a
+// string, and _meta, an object that is not looked into; any other member, in whatever case, is refused.
+func parseRead(raw []byte) (uri, faulty string) {
+	if raw == nil {
+		return "", "params"
+	}
+	given := false
+	for c := strictjson.Open(raw); c.Next(); {
+		switch key, _ := strictjson.String(c.Key()); key {
+		case "uri":
+			if uri, given = strictjson.String(c.Value()); !given {
+				return "", "uri"
+			}
+		case "_meta":
+			if !strictjson.IsObject(c.Value()) {
+				return "", "_meta"
+			}
+		default:
+			return "", "params"
+		}
+	}
+	if !given {
+		return "", "uri"
+	}
+	return uri, ""
 }
 
 // respond sends the answer of a call, if the call may still be answered.

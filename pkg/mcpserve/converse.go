@@ -21,16 +21,21 @@ import (
 // (MCP, lifecycle, version negotiation).
 var protocolVersions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 
-// newSDK gives the SDK what it needs for the conversation. Its tools have no handler that could run: calls never
-// reach it.
+// newSDK gives the SDK what it needs for the conversation. Its tools and resources have no handler that could run:
+// calls and reads never reach it.
 func newSDK(s *surface.Surface) *mcp.Server {
 	info := s.Server()
+	// Without listChanged and subscribe, which the SDK would announce by itself: the surface is sealed.
+	capabilities := &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}
+	if len(s.Resources()) > 0 {
+		capabilities.Resources = &mcp.ResourceCapabilities{}
+	}
 	server := mcp.NewServer(
 		&mcp.Implementation{Name: info.Name, Title: info.Title, Version: info.Version},
 		&mcp.ServerOptions{
 			Instructions:              info.Instructions,
 			Logger:                    slog.New(slog.DiscardHandler), // its messages quote the client
-			Capabilities:              &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+			Capabilities:              capabilities,
 			SupportedProtocolVersions: protocolVersions,
 		})
 	hints := surface.ToolAnnotations
@@ -46,14 +51,22 @@ func newSDK(s *surface.Surface) *mcp.Server {
 			return nil, errors.New("mcpserve: a call has reached the SDK")
 		})
 	}
+	for _, r := range s.Resources() {
+		server.AddResource(&mcp.Resource{
+			URI: r.URI, Name: r.Name, Title: r.Title, Description: r.Description, MIMEType: r.MIMEType,
+		}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+			return nil, errors.New("mcpserve: a read has reached the SDK")
+		})
+	}
 	return server
 }
 
-// conversationParams checks the params of a message of the conversation and returns what the SDK gets in their place.
-func conversationParams(m envelope.Message) (params json.RawMessage, faulty string) {
-	switch m.Method {
+// conversationParams checks the params of a message of the conversation, by the method that it stands for, and returns
+// what the SDK gets in their place.
+func conversationParams(method string, raw []byte) (params json.RawMessage, faulty string) {
+	switch method {
 	case session.MethodInitialize:
-		in, faulty := envelope.ParseInitialize(m.Params)
+		in, faulty := envelope.ParseInitialize(raw)
 		if faulty != "" {
 			return nil, faulty
 		}
@@ -61,9 +74,9 @@ func conversationParams(m envelope.Message) (params json.RawMessage, faulty stri
 		params = append(json.RawMessage(`{"protocolVersion":`), params...)
 		return append(params, `,"capabilities":{},"clientInfo":{"name":"client","version":"0"}}`...), ""
 	case session.MethodToolsList:
-		return nil, envelope.ParseList(m.Params)
+		return nil, envelope.ParseList(raw)
 	}
-	return nil, envelope.ParseMeta(m.Params)
+	return nil, envelope.ParseMeta(raw)
 }
 
 // sdkMessage is a message for the SDK; number 0 makes it a notification.
@@ -158,9 +171,10 @@ func conversationFrame(m envelope.Message, r *jsonrpc.Response) []byte {
 		return envelope.AppendError(nil, m.ID, envelope.InternalError, "Internal error", nil)
 	}
 	out := envelope.AppendResultHead(nil, m.ID)
-	if m.Method == session.MethodToolsList {
+	switch m.Method {
+	case session.MethodToolsList, methodResourcesList, methodTemplatesList:
 		out = appendWithout(out, r.Result, "ttlMs", "cacheScope")
-	} else {
+	default:
 		out = strictjson.AppendASCII(out, r.Result)
 	}
 	return envelope.AppendResultTail(out)

@@ -71,27 +71,50 @@ func (c *conn) notice(m envelope.Message) bool {
 }
 
 func (c *conn) request(m envelope.Message) bool {
-	if m.Method == session.MethodToolsCall {
+	method := c.standsFor(m.Method)
+	if method == session.MethodToolsCall {
 		return c.call(m)
 	}
 	if !c.begin() {
 		return false
 	}
 	defer c.calls.Done()
-	ticket, verdict := c.session.Request(m.ID.Key(), m.Method, nil)
+	ticket, verdict := c.session.Request(m.ID.Key(), method, nil)
 	if verdict != session.Accepted {
 		return c.refuse(m.ID, verdict)
 	}
-	params, faulty := conversationParams(m)
+	params, faulty := conversationParams(method, m.Params)
 	if faulty != "" {
 		c.session.Claim(ticket)
 		c.rejectParams(m.ID, "", faulty)
 		return true
 	}
-	if m.Method == session.MethodInitialize {
+	if method == session.MethodInitialize {
 		c.session.Initialized()
 	}
 	return c.converse(m, ticket, params)
+}
+
+// The methods of resources. Where none is offered there is no such capability, and they are unknown like any other.
+const (
+	methodResourcesList = "resources/list"
+	methodTemplatesList = "resources/templates/list" // of which there are none, but clients ask for both lists
+	methodResourcesRead = "resources/read"
+)
+
+// standsFor gives the method by which a request is treated. To the session, which only tells what may come when and
+// what can be cancelled, and to the checks of a list's params, a read is a call and each list a list of tools.
+func (s *Server) standsFor(method string) string {
+	if !s.hasResources {
+		return method
+	}
+	switch method {
+	case methodResourcesRead:
+		return session.MethodToolsCall
+	case methodResourcesList, methodTemplatesList:
+		return session.MethodToolsList
+	}
+	return method
 }
 
 // refuse answers a request that may not come now; false if nothing may come any more.

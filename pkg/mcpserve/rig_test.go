@@ -32,16 +32,19 @@ const (
 // rig is a session over two pipes, inside a bubble of testing/synctest: time stands still until everybody waits, so a
 // bound is held exactly or not at all.
 type rig struct {
-	t       *testing.T
-	gate    *admission.Gate
-	budget  *admission.Budget
-	log     *text
-	in      *io.PipeWriter // the client's end of the input
-	out     *io.PipeReader // the client's end of the output
-	drain   chan struct{}
-	abort   chan struct{}
-	hangup  chan struct{}
-	calls   chan *work // calls that have reached the tool
+	t      *testing.T
+	gate   *admission.Gate
+	budget *admission.Budget
+	log    *text
+	in     *io.PipeWriter // the client's end of the input
+	out    *io.PipeReader // the client's end of the output
+	drain  chan struct{}
+	abort  chan struct{}
+	hangup chan struct{}
+	calls  chan *work // calls that have reached the tool, and reads that have reached a resource
+
+	resources []surface.Resource // offered beside the tool
+
 	served  error
 	over    chan struct{} // Serve has returned
 	reading sync.WaitGroup
@@ -78,8 +81,15 @@ func (l *text) String() string {
 // inBubble runs a test against a session. read says whether the client reads what it gets.
 func inBubble(t *testing.T, read bool, test func(*rig)) {
 	t.Helper()
+	inBubbleWith(t, read, func(*rig) {}, test)
+}
+
+// inBubbleWith lets the test change the rig before its server is made.
+func inBubbleWith(t *testing.T, read bool, prepare, test func(*rig)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
+		prepare(r)
 		server := r.server()
 		in, theirIn := io.Pipe()
 		theirOut, out := io.Pipe()
@@ -125,7 +135,8 @@ func (r *rig) server() *mcpserve.Server {
 		ReplyBytes: func(contract.Values) int { return replyBytes },
 		Run:        r.run,
 	}
-	sealed, err3 := surface.Seal(surface.Server{Name: "rig", Version: "1", Instructions: "None."}, tool)
+	sealed, err3 := surface.Seal(surface.Server{Name: "rig", Version: "1", Instructions: "None."},
+		surface.Offer{Tools: []surface.Tool{tool}, Resources: r.resources})
 	clean, err4 := sanitizer.New(sanitizer.Settings{MaxDepth: 8, MaxItems: 100})
 	slots, err5 := admission.NewSlots(4, time.Second)
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {

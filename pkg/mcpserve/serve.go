@@ -34,7 +34,8 @@ type Settings struct {
 // Server serves sessions with one surface and one pipeline.
 type Server struct {
 	Settings
-	sdk *mcp.Server
+	sdk          *mcp.Server
+	hasResources bool
 }
 
 // New checks the settings.
@@ -42,7 +43,7 @@ func New(s Settings) (*Server, error) {
 	if s.Surface == nil || s.Pipeline == nil || s.Gate == nil || s.Log == nil || s.Grace <= 0 {
 		return nil, errors.New("mcpserve: a part is missing")
 	}
-	return &Server{Settings: s, sdk: newSDK(s.Surface)}, nil
+	return &Server{Settings: s, sdk: newSDK(s.Surface), hasResources: len(s.Surface.Resources()) > 0}, nil
 }
 
 // Control tells a session from outside how to end. Each channel is closed at most once and may be nil.

@@ -87,9 +87,9 @@ var ends = []struct {
 func end(t *testing.T, s *stage, i int) Answer {
 	t.Helper()
 	c := ends[i]
-	in := Call{Tool: "tool"}
+	in := Call{Name: "tool"}
 	if c.tool != "" {
-		in.Tool = c.tool
+		in.Name = c.tool
 	}
 	if c.arguments != "" {
 		in.Arguments = []byte(c.arguments)
@@ -130,8 +130,8 @@ func TestTheRecorderSeesEveryOutcomeOnce(t *testing.T) {
 				if wantTool == "" {
 					wantTool = "tool"
 				}
-				if e.Tool != wantTool || string(e.Arguments) != c.arguments || (e.Arguments == nil) != (c.arguments == "") {
-					t.Errorf("recorded as %q with %q", e.Tool, e.Arguments)
+				if e.Name != wantTool || string(e.Arguments) != c.arguments || (e.Arguments == nil) != (c.arguments == "") {
+					t.Errorf("recorded as %q with %q", e.Name, e.Arguments)
 				}
 				if e.Reason != c.reason || e.Silent != c.silent || e.Elapsed != c.elapsed {
 					t.Errorf("recorded %q, silent %t, after %v; want %q, %t, %v", e.Reason, e.Silent, e.Elapsed, c.reason, c.silent, c.elapsed)

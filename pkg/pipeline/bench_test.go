@@ -8,7 +8,7 @@ import (
 // BenchmarkRun is what the guards cost around a tool that does nothing, with the buffer used again as mcpserve does.
 func BenchmarkRun(b *testing.B) {
 	s := newStage(b, echo, func(s *Settings) { s.Log = slog.New(slog.DiscardHandler) })
-	in := Call{Tool: "tool", Arguments: []byte(`{"text":"hello","number":7}`)}
+	in := Call{Name: "tool", Arguments: []byte(`{"text":"hello","number":7}`)}
 	buffer := make([]byte, 0, 1<<10)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -24,7 +24,7 @@ func BenchmarkRun(b *testing.B) {
 // BenchmarkRefuse is what a call costs that the sanitizer refuses.
 func BenchmarkRefuse(b *testing.B) {
 	s := newStage(b, echo, func(s *Settings) { s.Log = slog.New(slog.DiscardHandler) })
-	in := Call{Tool: "tool", Arguments: []byte(`{"text":"\u202e"}`)}
+	in := Call{Name: "tool", Arguments: []byte(`{"text":"\u202e"}`)}
 	buffer := make([]byte, 0, 1<<10)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -245,7 +245,7 @@ func TestAbandonedWorkDoesNotTouchTheAnswer(t *testing.T) {
 		return said(strings.Repeat(secret, 10)), nil
 	}, func(s *Settings) { s.Timeout = time.Millisecond })
 	buffer := make([]byte, 0, 4096)
-	a := s.Run(t.Context(), Call{Tool: "tool"}, append(buffer, head...))
+	a := s.Run(t.Context(), Call{Name: "tool"}, append(buffer, head...))
 	before := string(a.Result)
 	close(release)
 	s.isWhole(t) // the work has ended

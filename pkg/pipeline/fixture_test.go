@@ -93,7 +93,7 @@ func newStage(t testing.TB, work run, change ...func(*Settings)) *stage {
 		return work(ctx, v)
 	})
 	settings := Settings{
-		Surface:   must(surface.Seal(surface.Server{Name: "test", Version: "1"}, tool)),
+		Surface:   must(surface.Seal(surface.Server{Name: "test", Version: "1"}, surface.Offer{Tools: []surface.Tool{tool}})),
 		Sanitizer: must(sanitizer.New(sanitizer.Settings{MaxDepth: 8, MaxItems: 1000})),
 		Slots:     must(admission.NewSlots(slots, wait)),
 		Budget:    must(admission.NewBudget(budgetBytes, wait)),
@@ -144,7 +144,7 @@ func must[T any](v T, err error) T {
 
 // call runs the tool with these arguments and gives back what the answer holds.
 func (s *stage) call(ctx context.Context, arguments string) Answer {
-	in := Call{Tool: "tool"}
+	in := Call{Name: "tool"}
 	if arguments != "" {
 		in.Arguments = []byte(arguments)
 	}

@@ -20,7 +20,7 @@ func (p *Pipeline) audit(ctx context.Context, c *call, inner next) error {
 	}
 	start := time.Now()
 	err := inner(ctx, c)
-	event := Event{Tool: c.Tool, Arguments: c.Arguments, Elapsed: time.Since(start)}
+	event := Event{Kind: c.Kind, Name: c.Name, Arguments: c.Arguments, Elapsed: time.Since(start)}
 	refusal, silent := outcome(err)
 	if event.Silent = silent; refusal != nil {
 		event.Reason = refusal.Reason
@@ -37,9 +37,11 @@ func (p *Pipeline) audit(ctx context.Context, c *call, inner next) error {
 }
 
 func (p *Pipeline) role(ctx context.Context, c *call, inner next) error {
-	if c.tool = p.Surface.Tool(c.Tool); c.tool == nil {
-		return protocolError{problem.New(problem.UnknownName, "Unknown tool", "name").About(c.Tool, "Unknown tool: %s")}
+	found, refusal := find(p.Surface, c.Kind, c.Name)
+	if refusal != nil {
+		return protocolError{refusal}
 	}
+	c.target = found
 	return inner(ctx, c)
 }
 
@@ -124,27 +126,21 @@ func (p *Pipeline) protected(ctx context.Context, c *call, inner next) (err erro
 		if fault, ok := cause.(runtime.Error); ok {
 			what = fault.Error()
 		}
-		tool := "" // the name that the caller wrote stays out of the log
-		if c.tool != nil {
-			tool = c.tool.Name
-		}
-		p.Log.Error("panic in a call", "tool", tool, "panic", what, "stack", string(debug.Stack()))
+		p.Log.Error("panic in a call", c.subject(), "panic", what, "stack", string(debug.Stack()))
 		err = internal
 	}()
 	return inner(ctx, c)
 }
 
 func (p *Pipeline) arguments(ctx context.Context, c *call, inner next) error {
-	values, refusal := c.tool.Input.Decode(c.Arguments)
-	if refusal != nil {
+	if refusal := c.target.decode(c); refusal != nil {
 		return refusal
 	}
-	c.values = values
 	return inner(ctx, c)
 }
 
 func (p *Pipeline) replySize(ctx context.Context, c *call, inner next) error {
-	c.promise = c.tool.ReplyBytes(c.values) + frameBytes
+	c.promise = c.target.replyBytes(c)
 	reserve, err := p.Budget.Reserve(ctx, room(c.head+c.promise))
 	if err != nil {
 		return busyOr(err, "the client has not read enough of its earlier answers")
@@ -153,43 +149,20 @@ func (p *Pipeline) replySize(ctx context.Context, c *call, inner next) error {
 	return inner(ctx, c)
 }
 
-func (p *Pipeline) work(ctx context.Context, c *call, inner next) (err error) {
-	if c.result, err = c.tool.Run(ctx, c.values); err != nil {
+func (p *Pipeline) work(ctx context.Context, c *call, inner next) error {
+	if err := c.target.run(ctx, c); err != nil {
 		return err
 	}
 	return inner(ctx, c)
 }
 
-// The frame of a result. The text block holds the same JSON once more, escaped into a string.
-const (
-	resultHead = `{"structuredContent":`
-	resultText = `,"content":[{"type":"text","text":"`
-	resultEnd  = `"}],"isError":false}`
-
-	// frameBytes is what stands around the two copies: these three, and the JSON-RPC envelope with an id of ordinary
-	// length. A longer id is memory of the client's own making, bounded by its frame.
-	frameBytes = len(resultHead) + len(resultText) + len(resultEnd) + 256
-)
-
-func (p *Pipeline) encode(ctx context.Context, c *call, inner next) (err error) {
-	plain, escaped := c.result.Sizes()
-	// No more than is promised: the bound for a list of short numbers is several times too large.
-	need := len(c.out) + min(plain+escaped+frameBytes, c.promise)
-	out := c.out
-	if cap(out) < need {
-		out = append(Buffer(need), out...) // the old one is not recycled: whoever stops waiting still reads its head
-	}
-	out = append(out, resultHead...)
-	start := len(out)
-	if out, err = c.tool.Output.Append(out, c.result); err != nil {
+func (p *Pipeline) encode(ctx context.Context, c *call, inner next) error {
+	out, err := c.target.encode(c)
+	if err != nil {
 		return err
 	}
-	end := len(out)
-	out = append(out, resultText...)
-	out = strictjson.AppendEscaped(out, out[start:end])
-	out = append(out, resultEnd...)
 	if len(out)-c.head > c.promise {
-		return errors.New("the result is larger than the tool had said")
+		return errors.New("the result is larger than had been said")
 	}
 	c.out = out
 	return inner(ctx, c)
@@ -224,9 +197,10 @@ func (p *Pipeline) answer(c *call, err error) Answer {
 		return Answer{Silent: true}
 	}
 	if refusal == internal && err != internal {
-		p.Log.Error("fault in a call", "tool", c.tool.Name, "error", err)
+		p.Log.Error("fault in a call", c.subject(), "error", err)
 	}
-	if outside := (protocolError{}); refusal.Reason == problem.Internal || errors.As(err, &outside) {
+	outside := protocolError{}
+	if c.Kind != CallTool || refusal.Reason == problem.Internal || errors.As(err, &outside) {
 		return Answer{Refusal: refusal}
 	}
 	out := append(c.out[:c.head], `{"content":[{"type":"text","text":`...)

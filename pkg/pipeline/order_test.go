@@ -110,7 +110,7 @@ func TestTheGuardInFrontAnswers(t *testing.T) {
 				}
 				s := newStage(t, echo, change...)
 				give := c.take(t, s)
-				got := shape(t, s.Run(t.Context(), Call{Tool: c.tool, Arguments: []byte(c.arguments)}, nil))
+				got := shape(t, s.Run(t.Context(), Call{Name: c.tool, Arguments: []byte(c.arguments)}, nil))
 				if !strings.HasPrefix(got, c.want) {
 					t.Errorf("got %s, want %s: %s", got, c.want, c.why)
 				}
@@ -171,11 +171,11 @@ func TestEachGuardStopsItsAttack(t *testing.T) {
 		{
 			"role", func(p *Pipeline, ctx context.Context, c *call, inner next) error {
 				hidden := aTool(t, echo) // of another role's surface
-				c.tool = &hidden
+				c.target = (*tool)(&hidden)
 				return inner(ctx, c)
 			}, nil,
 			func(t *testing.T, s *stage) string {
-				return shape(t, s.Run(t.Context(), Call{Tool: "hidden", Arguments: []byte(`{"text":"reached"}`)}, nil))
+				return shape(t, s.Run(t.Context(), Call{Name: "hidden", Arguments: []byte(`{"text":"reached"}`)}, nil))
 			},
 			"error UNKNOWN_NAME: Unknown tool", "a tool that is not offered is not there", "result reached",
 		},
@@ -308,7 +308,7 @@ func TestTheSlotStopsAFlood(t *testing.T) {
 			s.Pipeline.run = s.chain(list)
 			var all sync.WaitGroup
 			for range 5 * slots {
-				all.Go(func() { shape(t, s.Run(t.Context(), Call{Tool: "tool"}, nil)) })
+				all.Go(func() { shape(t, s.Run(t.Context(), Call{Name: "tool"}, nil)) })
 			}
 			all.Wait()
 		})

@@ -76,7 +76,7 @@ func TestWhatStoodInTheBufferStays(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newStage(t, s.Surface.Tool("tool").Run)
 					buffer := slices.Grow([]byte(head), room)
-					a := s.Run(t.Context(), Call{Tool: "tool", Arguments: []byte(arguments)}, buffer)
+					a := s.Run(t.Context(), Call{Name: "tool", Arguments: []byte(arguments)}, buffer)
 					rest, isKept := strings.CutPrefix(string(a.Result), head)
 					if !isKept || !strings.HasPrefix(rest, "{") {
 						t.Errorf("got %q", a.Result)
@@ -91,7 +91,7 @@ func TestWhatStoodInTheBufferStays(t *testing.T) {
 func TestAnUnknownToolIsAProtocolError(t *testing.T) {
 	s := newStage(t, echo)
 	for _, name := range []string{"", "TOOL", "tool ", "to", "tool\x00", secret, strings.Repeat("x", 1<<16)} {
-		a := s.Run(t.Context(), Call{Tool: name, Arguments: []byte(`{"text":"` + secret + `"}`)}, nil)
+		a := s.Run(t.Context(), Call{Name: name, Arguments: []byte(`{"text":"` + secret + `"}`)}, nil)
 		if got := shape(t, a); got != "error UNKNOWN_NAME: Unknown tool" {
 			t.Errorf("%.20q: %s", name, got)
 		}
@@ -129,7 +129,7 @@ func TestEchoRepeatsTheCallersTextOnlyWhenItIsOn(t *testing.T) {
 			if isOn {
 				s, want = newStage(t, work, withEcho), c.on
 			}
-			a := s.Run(t.Context(), Call{Tool: c.tool, Arguments: []byte(c.arguments)}, nil)
+			a := s.Run(t.Context(), Call{Name: c.tool, Arguments: []byte(c.arguments)}, nil)
 			got := ""
 			if a.Refusal != nil {
 				got = a.Refusal.Text(isOn)
@@ -244,7 +244,7 @@ func TestAPanicInTheSizeIsAFaultToo(t *testing.T) {
 	tool := aTool(t, echo)
 	tool.ReplyBytes = func(contract.Values) int { return -1 << 40 }
 	s := newStage(t, echo, func(s *Settings) {
-		s.Surface = must(surface.Seal(surface.Server{Name: "x", Version: "1"}, tool))
+		s.Surface = must(surface.Seal(surface.Server{Name: "x", Version: "1"}, surface.Offer{Tools: []surface.Tool{tool}}))
 	})
 	if got := shape(t, s.call(t.Context(), `{}`)); got != internalError {
 		t.Errorf("got %s", got)
@@ -272,9 +272,9 @@ func TestAResultThatBreaksThePromiseIsAFault(t *testing.T) {
 		isGood       bool
 	}{
 		{"as large as promised", "", said(strings.Repeat("x", fits/2)), true},
-		{"larger than promised", "the result is larger than the tool had said", said(strings.Repeat("x", fits/2+1)), false},
-		{"much larger", "the result is larger than the tool had said", said(strings.Repeat(secret, 1<<16)), false},
-		{"larger by its escapes", "the result is larger than the tool had said", said(strings.Repeat("\x01", fits/13+1)), false},
+		{"larger than promised", "the result is larger than had been said", said(strings.Repeat("x", fits/2+1)), false},
+		{"much larger", "the result is larger than had been said", said(strings.Repeat(secret, 1<<16)), false},
+		{"larger by its escapes", "the result is larger than had been said", said(strings.Repeat("\x01", fits/13+1)), false},
 		{"another type", "result contract: said is a int64", contract.Result{{Name: "said", Value: int64(1)}}, false},
 		{"another name", "result contract: result lacks said", contract.Result{{Name: secret, Value: secret}}, false},
 		{"more members", "result contract: result has 2 members", append(said(secret), contract.Member{Name: "b", Value: secret}), false},
@@ -313,7 +313,7 @@ func TestALargeHintTakesNoMoreThanIsReserved(t *testing.T) {
 		return contract.Result{{Name: "said", Value: list}}, nil
 	}
 	s := newStage(t, echo, func(s *Settings) {
-		s.Surface = must(surface.Seal(surface.Server{Name: "x", Version: "1"}, tool))
+		s.Surface = must(surface.Seal(surface.Server{Name: "x", Version: "1"}, surface.Offer{Tools: []surface.Tool{tool}}))
 		s.Budget = must(admission.NewBudget(1<<20, 0))
 	})
 	a := s.call(t.Context(), `{}`)
@@ -385,7 +385,7 @@ func TestBusyAnswersSayWhenToComeBack(t *testing.T) {
 			t.Errorf("waited %v for reply bytes", waited)
 		}
 		held.Release()
-		overloaded := s.Overloaded(t.Context(), Call{Tool: "tool"}, nil)
+		overloaded := s.Overloaded(t.Context(), Call{Name: "tool"}, nil)
 		for name, c := range map[string]struct {
 			answer Answer
 			want   string
@@ -433,8 +433,8 @@ func TestTheLogNeverHoldsWhatTheCallerSent(t *testing.T) {
 				s := newStage(t, func(_ context.Context, v contract.Values) (contract.Result, error) {
 					return said(v.String("text")), err
 				}, withEcho, recording(&recorder{fails: errFault}))
-				s.Run(t.Context(), Call{Tool: name, Arguments: []byte(arguments)}, nil)
-				s.Overloaded(t.Context(), Call{Tool: name, Arguments: []byte(arguments)}, nil)
+				s.Run(t.Context(), Call{Name: name, Arguments: []byte(arguments)}, nil)
+				s.Overloaded(t.Context(), Call{Name: name, Arguments: []byte(arguments)}, nil)
 				if log := s.log.String(); strings.Contains(log, secret) || strings.Contains(log, key) {
 					t.Errorf("%s with %s and %v: the log is %q", name, arguments, err, log)
 				}
@@ -488,7 +488,7 @@ func TestAPanicInAGuardIsAFaultToo(t *testing.T) {
 		"recorder":                   newStage(t, echo, func(s *Settings) { s.Recorder = panicking{} }),
 		"arguments that are nothing": newStage(t, echo),
 	} {
-		a := s.Run(t.Context(), Call{Tool: "tool", Arguments: []byte{}}, nil)
+		a := s.Run(t.Context(), Call{Name: "tool", Arguments: []byte{}}, nil)
 		if got := shape(t, a); got != internalError {
 			t.Errorf("%s: got %s", name, got)
 		}

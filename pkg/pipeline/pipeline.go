@@ -22,9 +22,19 @@ var (
 	ErrDeadline        = errors.New("the deadline of the call has passed")
 )
 
+// Kind says what a call wants. Everything that leads to work is a call, and walks the same list of guards.
+type Kind uint8
+
+// The kinds of calls. The zero value calls a tool.
+const (
+	CallTool     Kind = iota // tools/call
+	ReadResource             // resources/read; no arguments but the URI, no channel for a refusal in its result
+)
+
 // Event is what the audit gets to see of one call, after everything is decided and before anything leaves.
 type Event struct {
-	Tool      string // as the caller wrote it; may be the name of no tool
+	Kind      Kind
+	Name      string // of the tool, or the resource's URI, as the caller wrote it; may be the name of nothing
 	Arguments []byte // raw JSON, nil if absent
 	Reason    problem.Reason
 	Silent    bool // cancelled: nothing is answered
@@ -48,10 +58,11 @@ type Settings struct {
 	Recorder  Recorder
 }
 
-// Call is what comes in: a name and a raw object of arguments (nil if absent), which belongs to the call from then on:
-// work that was abandoned at its deadline may still read it when the answer has long left.
+// Call is what comes in: a kind, a name, and for a tool a raw object of arguments (nil if absent), which belongs to the
+// call from then on: work that was abandoned at its deadline may still read it when the answer has long left.
 type Call struct {
-	Tool      string
+	Kind      Kind
+	Name      string           // of a tool, or the URI of a resource
 	Place     *admission.Place // its place in the line for a slot; nil joins the line when the call comes to that guard
 	Arguments []byte
 }
@@ -76,14 +87,15 @@ type Pipeline struct {
 // call is the state of one call on its way through the guards.
 type call struct {
 	Call
-	tool    *surface.Tool
+	target  target // nil until role has found it
 	values  contract.Values
 	promise int // the most bytes that the answer may take
 	reserve *admission.Reservation
-	result  contract.Result
-	out     []byte // the caller's buffer; the encoder appends to it
-	head    int    // bytes that stood in out before
-	working bool   // the work has the slot and gives it back
+	result  contract.Result // of a tool
+	text    []byte          // of a resource
+	out     []byte          // the caller's buffer; the encoder appends to it
+	head    int             // bytes that stood in out before
+	working bool            // the work has the slot and gives it back
 }
 
 // next is the rest of the list from some guard on. The error says how the call ended: nil is a result in out.
@@ -95,13 +107,13 @@ type guard func(*Pipeline, context.Context, *call, next) error
 // order is the list, outermost guard first.
 var order = []guard{
 	(*Pipeline).audit,     // sees every outcome; one that it cannot record does not leave
-	(*Pipeline).role,      // may this session call the tool at all
+	(*Pipeline).role,      // may this session call the tool, or read the resource, at all
 	(*Pipeline).sanitize,  // shape and code points of the arguments
 	(*Pipeline).slot,      // one of the places of running calls, in order of arrival
 	(*Pipeline).deadline,  // from here on the clock runs, and the work has a goroutine of its own
 	(*Pipeline).arguments, // strict decoding against the published schema
 	(*Pipeline).replySize, // bytes of the answer, reserved before the work
-	(*Pipeline).work,      // the tool
+	(*Pipeline).work,      // the tool or the resource
 	(*Pipeline).encode,    // the result contract, checked while the answer is written, once
 }
 
@@ -158,7 +170,8 @@ func busy(detail string) *problem.Problem {
 	return refusal
 }
 
-// protocolError is a refusal that goes out as a JSON-RPC error, because the message is wrong and not the call.
+// protocolError is a refusal that goes out as a JSON-RPC error, because the message is wrong and not the call. The
+// result of a read cannot say that it is a refusal, so there every refusal goes out like that.
 type protocolError struct{ *problem.Problem }
 
 func (e protocolError) Unwrap() error { return e.Problem }

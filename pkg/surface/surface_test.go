@@ -2,6 +2,7 @@ package surface_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"mcp-server-suite/pkg/contract"
@@ -23,8 +24,17 @@ func complete(t *testing.T, name string) surface.Tool {
 	}
 }
 
+func offer(tools ...surface.Tool) surface.Offer { return surface.Offer{Tools: tools} }
+
+func text(uri string) surface.Resource {
+	return surface.Resource{
+		URI: uri, Name: "text", Title: "A text", Description: "Says nothing.", MIMEType: "text/plain", ReplyBytes: 1,
+		Read: func(context.Context) ([]byte, error) { return nil, nil },
+	}
+}
+
 func TestToolsAreFoundByTheirExactName(t *testing.T) {
-	s, err := surface.Seal(server, complete(t, "b"), complete(t, "a_tool"), complete(t, "c"))
+	s, err := surface.Seal(server, offer(complete(t, "b"), complete(t, "a_tool"), complete(t, "c")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +53,7 @@ func TestToolsAreFoundByTheirExactName(t *testing.T) {
 }
 
 func TestToolsStayInTheirOrder(t *testing.T) {
-	s, err := surface.Seal(server, complete(t, "z"), complete(t, "a"), complete(t, "m"))
+	s, err := surface.Seal(server, offer(complete(t, "z"), complete(t, "a"), complete(t, "m")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +68,7 @@ func TestToolsStayInTheirOrder(t *testing.T) {
 
 func TestASealedSurfaceCannotBeChanged(t *testing.T) {
 	given := []surface.Tool{complete(t, "a"), complete(t, "b")}
-	s, err := surface.Seal(server, given...)
+	s, err := surface.Seal(server, surface.Offer{Tools: given})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,9 +80,86 @@ func TestASealedSurfaceCannotBeChanged(t *testing.T) {
 }
 
 func TestASurfaceWithoutToolsIsOne(t *testing.T) {
-	s, err := surface.Seal(server)
-	if err != nil || len(s.Tools()) != 0 || s.Tool("a") != nil {
+	s, err := surface.Seal(server, surface.Offer{})
+	if err != nil || len(s.Tools()) != 0 || s.Tool("a") != nil || len(s.Resources()) != 0 || s.Resource("a:b") != nil {
 		t.Errorf("%v, %v", s, err)
+	}
+}
+
+func TestResourcesAreFoundByTheirExactURIAndStayInTheirOrder(t *testing.T) {
+	given := []surface.Resource{text("z://schema"), text("a:b"), text("a://host/p?q=1#f")}
+	s, err := surface.Seal(server, surface.Offer{Tools: []surface.Tool{complete(t, "a:b")}, Resources: given})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for uri, found := range map[string]bool{
+		"z://schema": true, "a:b": true, "a://host/p?q=1#f": true,
+		"": false, "Z://schema": false, "z://schema/": false, "z://schem": false, "z://schema\x00": false, "z://%73chema": false,
+		" z://schema": false, "a://host/p?q=1": false, "a": false,
+	} {
+		r := s.Resource(uri)
+		if (r != nil) != found || found && r.URI != uri {
+			t.Errorf("Resource(%q) = %v", uri, r)
+		}
+	}
+	if s.Tool("z://schema") != nil || s.Tool("a:b") == nil {
+		t.Error("tools and resources share their names")
+	}
+	given[0] = text("other:x")
+	s.Resources()[1] = text("other:x")
+	for i, want := range []string{"z://schema", "a:b", "a://host/p?q=1#f"} {
+		if got := s.Resources()[i].URI; got != want {
+			t.Errorf("resource %d is %q", i, got)
+		}
+	}
+}
+
+func TestIncompleteResourcesAreRefused(t *testing.T) {
+	const incomplete, spelling = `resource "a:b" is not complete`, `resource %q: not an absolute URI in its own spelling`
+	uri := func(uri string) surface.Resource { return text(uri) }
+	change := func(f func(*surface.Resource)) surface.Resource {
+		r := text("a:b")
+		f(&r)
+		return r
+	}
+	cases := []struct {
+		name     string
+		resource surface.Resource
+		want     string
+		why      string
+	}{
+		{"no name", change(func(r *surface.Resource) { r.Name = "" }), incomplete, "MCP requires it"},
+		{"no title", change(func(r *surface.Resource) { r.Title = "" }), incomplete, ""},
+		{"no description", change(func(r *surface.Resource) { r.Description = "" }), incomplete, "a model chooses by it"},
+		{"no type", change(func(r *surface.Resource) { r.MIMEType = "" }), incomplete, "a client could not show it"},
+		{"no size", change(func(r *surface.Resource) { r.ReplyBytes = 0 }), incomplete, "nothing would be reserved"},
+		{"negative size", change(func(r *surface.Resource) { r.ReplyBytes = -1 }), incomplete, "the reservation would panic"},
+		{"no work", change(func(r *surface.Resource) { r.Read = nil }), incomplete, ""},
+		{"no URI", uri(""), fmt.Sprintf(spelling, ""), ""},
+		{"no scheme", uri("schema"), fmt.Sprintf(spelling, "schema"), "MCP: a URI, no reference"},
+		{"no URI at all", uri("a://[x"), fmt.Sprintf(spelling, "a://[x"), "the SDK would panic with it"},
+		{"upper case", uri("A://b"), fmt.Sprintf(spelling, "A://b"), "a client that normalizes sends a://b"},
+		{"beyond ASCII", uri("a://b/\u00e9"), fmt.Sprintf(spelling, "a://b/\u00e9"), "a client that normalizes sends %C3%A9"},
+		{"beyond ASCII in an opaque part", uri("a:\u00e9"), fmt.Sprintf(spelling, "a:\u00e9"), "url.Parse leaves it alone"},
+		{"quote in a query", uri("a://b?\""), fmt.Sprintf(spelling, "a://b?\""), "url.Parse leaves it alone"},
+		{"space", uri("a://b/c d"), fmt.Sprintf(spelling, "a://b/c d"), "a client that normalizes sends %20"},
+		{"control character", uri("a:b\n"), fmt.Sprintf(spelling, "a:b\n"), ""},
+		{"twice", uri("first:x"), `resource "first:x" stands twice`, "one of them would never be read"},
+		{"the control", uri("postgres://schema"), "", ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := surface.Seal(server, surface.Offer{Resources: []surface.Resource{text("first:x"), c.resource}})
+			if c.want == "" {
+				if err != nil || s == nil {
+					t.Errorf("%v, %v", s, err)
+				}
+				return
+			}
+			if err == nil || err.Error() != c.want || s != nil {
+				t.Errorf("%v, %v, want %q %s", s, err, c.want, c.why)
+			}
+		})
 	}
 }
 
@@ -98,11 +185,16 @@ func TestIncompleteSurfacesAreRefused(t *testing.T) {
 		{"no output", server, change(func(t *surface.Tool) { t.Output = contract.Schema{} }), `tool "a_tool" is not complete`, "a zero schema publishes nothing"},
 		{"no size", server, change(func(t *surface.Tool) { t.ReplyBytes = nil }), `tool "a_tool" is not complete`, "nothing could be reserved"},
 		{"no work", server, change(func(t *surface.Tool) { t.Run = nil }), `tool "a_tool" is not complete`, ""},
+		{
+			"input without a decoder", server, change(func(tool *surface.Tool) {
+				tool.Input, _ = contract.NewSchema(contract.Number("share", ""))
+			}), `tool a_tool: argument share: no decoder for its type`, "a call would panic",
+		},
 		{"name twice", server, []surface.Tool{complete(t, "a"), complete(t, "b"), complete(t, "a")}, `tool "a" stands twice`, "one of them would never run"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			s, err := surface.Seal(c.server, c.tools...)
+			s, err := surface.Seal(c.server, surface.Offer{Tools: c.tools})
 			if err == nil || err.Error() != c.want || s != nil {
 				t.Errorf("%v, %v, want %q %s", s, err, c.want, c.why)
 			}

@@ -5,9 +5,11 @@ package tools
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"mcp-server-suite/pkg/contract"
+	"mcp-server-suite/pkg/problem"
 	"mcp-server-suite/pkg/surface"
 )
 
@@ -69,4 +71,40 @@ func Extra() ([]surface.Tool, error) {
 			}, nil
 		},
 	}}, nil
+}
+
+// ResourcesTitle is the server's title with which a test build offers its resources, too. With any other it has none,
+// as the daemon without a database: its capabilities and methods are tested without.
+const ResourcesTitle = "with resources"
+
+// largeTextBytes is more than the largest frame that the daemon takes.
+const largeTextBytes = 2 << 20
+
+// ExtraResources are resources that only test builds have, for tests of what is done to a text on its way, of a read
+// that only its cancel or deadline ends, of an answer that takes megabytes, and of a refusal.
+func ExtraResources(title string) []surface.Resource {
+	if title != ResourcesTitle {
+		return nil
+	}
+	text := func(text string) func(context.Context) ([]byte, error) {
+		return func(context.Context) ([]byte, error) { return []byte(text), nil }
+	}
+	resource := func(name, mimeType string, bytes int, read func(context.Context) ([]byte, error)) surface.Resource {
+		return surface.Resource{
+			URI: "test://" + name, Name: name, Title: "A text for tests", Description: "Only in test builds.",
+			MIMEType: mimeType, ReplyBytes: bytes, Read: read,
+		}
+	}
+	const foreign = "{\"caf\u00e9\":[\"\u65e5\",\"\U0001F600\"],\"n\":9007199254740993}\n"
+	return []surface.Resource{
+		resource("text", "application/json", 1<<10, text(foreign)),
+		resource("slow", "text/plain", 1<<10, func(ctx context.Context) ([]byte, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}),
+		resource("large", "text/plain", largeTextBytes, text(strings.Repeat("x", largeTextBytes))),
+		resource("refused", "text/plain", 1<<10, func(context.Context) ([]byte, error) {
+			return nil, problem.New(problem.DBUnavailable, "the database cannot be reached")
+		}),
+	}
 }
