@@ -50,6 +50,7 @@ type job struct {
 }
 
 type step struct {
+	Name string         `yaml:"name"`
 	Uses string         `yaml:"uses"`
 	With map[string]any `yaml:"with"`
 	Run  string         `yaml:"run"`
