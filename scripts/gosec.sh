@@ -19,6 +19,12 @@ pkg/(rawclient|stage)/      G204  proof starts the daemon under test; the daemon
 pkg/(rawclient|latency|demo)/  G304  proof reads the files it was asked to read or has made itself
 pkg/stage/                  G122  the sources of this very module, opened only so that the test cache knows them
 pkg/stage/                  G304  as above
+pkg/pgstage/                G115  ports and descriptors
+pkg/pgstage/                G204  the servers that tests talk to
+pkg/pgstage/                G302  sockets and certificates that another user must reach
+pkg/pgstage/                G304  files of a cluster that it made itself
+pkg/pgstage/                G404  which free port is tried first is no secret
+pkg/pgstage/                G702  a test says where the servers are that it wants
 scripts/mkimage/            G703  who builds says which files are read and written
 pkg/stage/                  G703  a test says where the daemon is that it wants tested
 pkg/(stage|latency|demo)/   G301  the tree is made for the daemon, which runs as another user and must be able to read it
