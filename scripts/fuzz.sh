@@ -12,7 +12,7 @@ export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 FUZZTIME=${FUZZTIME:-5m}
 
 # Whatever reads bytes from outside has a fuzz target. These do; the list is here so that losing one is noticed.
-required=(framing envelope strictjson sanitizer sandboxfs)
+required=(framing envelope strictjson sanitizer sandboxfs pgpolicy rowjson)
 
 fuzzed_dirs() { grep -rlE '^func Fuzz' --include='*_test.go' cmd pkg | xargs -r -n 1 dirname | sort -u | sed 's,^,./,'; }
 
