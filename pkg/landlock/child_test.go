@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"mcp-server-suite/pkg/stage"
 )
 
 // taskVariable holds the name of a task and its arguments: the test binary then does that one thing, prints what came
@@ -52,6 +54,7 @@ func taskCommand(task string) *exec.Cmd {
 	cmd.Dir = "/"
 	// Under the race detector every process would wait for a second before it ends: 135 s instead of 3 for this package.
 	cmd.Env = append(os.Environ(), taskVariable+"="+task, "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(cmd.Env, stage.Coverage()...)
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}}
 	}

@@ -76,6 +76,7 @@ func (r *Ruleset) Confirm() error {
 		return nil
 	}
 	if err := ask(KindFile, want.fs, stated(KnownABI).fs, r.handles); err != nil {
+		// coverage: the kernel has just answered the same question about noRight
 		return err
 	}
 	if err := ask(KindNet, want.net, stated(KnownABI).net, twin.handlesPort); err != nil {

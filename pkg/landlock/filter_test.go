@@ -19,6 +19,10 @@ func answerWith(number uint32, errno unix.Errno) error {
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(errno)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 	}
+	return install(program)
+}
+
+func install(program []unix.SockFilter) error {
 	head := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
@@ -26,7 +30,22 @@ func answerWith(number uint32, errno unix.Errno) error {
 	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&head)), 0, 0)
 }
 
-// filterTask asks under such a filter. Arguments: "abi" or "confirm", errno.
+// answerForPorts makes the kernel answer landlock_add_rule with an errno where the rule is for a port.
+func answerForPorts(errno unix.Errno) error {
+	const kind = 16 + 8 // offset of the low half of the second argument
+	program := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_LANDLOCK_ADD_RULE, Jf: 3},
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: kind},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: ruleNetPort, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(errno)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	return install(program)
+}
+
+// filterTask asks under such a filter. Arguments: "abi", or what is filtered of "confirm": all of it, its "twin" or its
+// "ports"; errno.
 func filterTask(args []string) (string, error) {
 	errno, err := strconv.Atoi(args[1])
 	if err != nil {
@@ -42,8 +61,16 @@ func filterTask(args []string) (string, error) {
 		if problem != nil {
 			return "", problem
 		}
-		if err := answerWith(unix.SYS_LANDLOCK_ADD_RULE, unix.Errno(errno)); err != nil {
-			return "", err
+		switch args[0] {
+		case "confirm":
+			problem = answerWith(unix.SYS_LANDLOCK_ADD_RULE, unix.Errno(errno))
+		case "twin":
+			problem = answerWith(unix.SYS_LANDLOCK_CREATE_RULESET, unix.Errno(errno))
+		case "ports":
+			problem = answerForPorts(unix.Errno(errno))
+		}
+		if problem != nil {
+			return "", problem
 		}
 		err = r.Confirm()
 	}
@@ -119,5 +146,36 @@ func TestConfirmBelievesNoFilter(t *testing.T) {
 				t.Errorf("got %q, want %q: %s", got, c.want, c.why)
 			}
 		})
+	}
+}
+
+// The second half of the questions is asked of another ruleset, by rules for ports.
+func TestConfirmBelievesNoFilterInItsSecondHalf(t *testing.T) {
+	needABI(t, 4)
+	for _, c := range []struct{ what, want, why string }{
+		{
+			"twin", "false true confirm landlock ruleset: make landlock ruleset for abi 1: operation not permitted",
+			"there is nothing to ask",
+		},
+		{
+			"ports", "false true confirm landlock ruleset: bind_tcp: add a rule for a port: operation not permitted",
+			"EPERM is no answer to the question",
+		},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
+			if got := do(t, "filter", c.what, strconv.Itoa(int(unix.EPERM))); got != c.want {
+				t.Errorf("got %q, want %q: %s", got, c.want, c.why)
+			}
+		})
+	}
+}
+
+func TestABitWithoutARowHasANameAllTheSame(t *testing.T) {
+	if got := nameOf(KindFile, unix.LANDLOCK_ACCESS_FS_EXECUTE); got != "execute" {
+		t.Error(got)
+	}
+	if got := nameOf(KindNet, 1<<40); got != string(KindNet)+" right 0x10000000000" {
+		t.Error(got)
 	}
 }

@@ -118,6 +118,26 @@ func (r *Ruleset) AllowConnectTCP(port uint16) error {
 	return nil
 }
 
+// AllowUDP leaves the rights to send UDP to this port, of any host, and to have the kernel choose a local port for it,
+// without which nothing can be sent. Below ABI 10 nobody takes them away and nothing is done. Errors are as those of
+// AllowConnectTCP.
+func (r *Ruleset) AllowUDP(port uint16) error {
+	if port == 0 {
+		return errors.New("allow to send: port 0 is no port")
+	}
+	const send, bind = unix.LANDLOCK_ACCESS_NET_CONNECT_SEND_UDP, unix.LANDLOCK_ACCESS_NET_BIND_UDP
+	if r.handled.net&send == 0 {
+		return nil
+	}
+	if err := addPortRule(r.fd, send, port); err != nil {
+		return fmt.Errorf("allow to send to UDP port %d: %w", port, err)
+	}
+	if err := addPortRule(r.fd, bind, 0); err != nil {
+		return fmt.Errorf("allow to take any UDP port: %w", err)
+	}
+	return nil
+}
+
 // RestrictThread makes the ruleset hold for the calling thread, and for threads and processes that it starts from now
 // on, for good. The caller has locked the goroutine to the thread and set no_new_privs for it (EPERM without, unless it
 // has CAP_SYS_ADMIN). Every other thread of the process goes on as before: of 81 threads of a Go program 80 still did

@@ -110,7 +110,10 @@ func (p Plan) grant(rules *landlock.Ruleset, f *facts) (pins []int, err error) {
 			return nil, err
 		}
 		rule := Rule{Path: g.Path, rights: landlock.ReadFile}
-		if g.List {
+		switch {
+		case g.Sockets:
+			rule.rights = landlock.ResolveUnix
+		case g.List:
 			rule.rights |= landlock.ReadDir
 		}
 		if err := rules.AllowPath(fd, rule.rights); err != nil {
@@ -121,6 +124,11 @@ func (p Plan) grant(rules *landlock.Ruleset, f *facts) (pins []int, err error) {
 	}
 	for _, port := range p.ConnectTCP {
 		if err := rules.AllowConnectTCP(port); err != nil {
+			return nil, err
+		}
+	}
+	for _, port := range p.SendUDP {
+		if err := rules.AllowUDP(port); err != nil {
 			return nil, err
 		}
 	}

@@ -51,7 +51,12 @@ func (p Plan) doors(abi, other int) []door {
 			}
 			return err
 		}},
-		{"bind_udp", 10, unix.EACCES, false, func() error { return withSocket(unix.AF_INET, unix.SOCK_DGRAM, bindAny) }},
+		{"bind_udp", 10, unix.EACCES, false, func() error {
+			if len(p.SendUDP) > 0 {
+				return errNotTried // a port that the kernel chooses is what a sender needs
+			}
+			return withSocket(unix.AF_INET, unix.SOCK_DGRAM, bindAny)
+		}},
 		{"connect_send_udp", 10, unix.EACCES, false, func() error {
 			return withSocket(unix.AF_INET, unix.SOCK_DGRAM, connectNobody)
 		}},
@@ -92,7 +97,7 @@ func (p Plan) granted(path string, list bool) bool {
 		path = canonical
 	}
 	for _, g := range p.Grants {
-		if list && !g.List {
+		if list && !g.List || g.Sockets {
 			continue
 		}
 		under, err := filepath.EvalSymlinks(g.Path)

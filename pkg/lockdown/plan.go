@@ -34,7 +34,9 @@ type Plan struct {
 
 	Grants     []Grant          // files and folders that stay readable
 	ConnectTCP []uint16         // remote TCP ports that stay reachable
+	SendUDP    []uint16         // remote UDP ports that stay reachable
 	Filter     seccomp.Settings // the profiles beside seccomp.Base, and their sockets; Seal sets the rest
+	Waived     []string         // settings by which the operator has given up other guards, for the posture
 	OpenFiles  uint64           // most descriptors at once (RLIMIT_NOFILE), or fewer where the hard limit is lower
 
 	// Memory is how many bytes the process means to use. It, or nine tenths of the control group's limit where that is
@@ -48,6 +50,7 @@ type Plan struct {
 type Grant struct {
 	Path     string
 	List     bool // a folder may also be listed
+	Sockets  bool // instead of reading, unix sockets in the folder may be connected to
 	Optional bool // that the path does not exist is no fault
 }
 
@@ -77,7 +80,7 @@ const minOpenFiles = 32
 
 // optOuts lists the layers that the operator has given up, as they were written.
 func (p Plan) optOuts() []string {
-	out := []string{}
+	out := append([]string{}, p.Waived...)
 	if p.Landlock != Require {
 		out = append(out, landlockSetting+"="+string(p.Landlock))
 	}
