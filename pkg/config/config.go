@@ -11,6 +11,22 @@ import (
 // Config is what the environment says, checked. It is passed by value and never changed after [Parse]. The comment of
 // each field names its variable; default and bounds are in [Settings].
 type Config struct {
+	SQLDSN             string        // MCP_SQL_DSN: a secret; "" if unset
+	SQLDSNFile         string        // MCP_SQL_DSN_FILE: absolute path of a file that holds one; "" if unset
+	SQLConnectTimeout  time.Duration // MCP_SQL_CONNECT_TIMEOUT
+	SQLQueryTimeout    time.Duration // MCP_SQL_QUERY_TIMEOUT
+	SQLPoolMaxSize     int           // MCP_SQL_POOL_MAX_SIZE
+	SQLApplicationName string        // MCP_SQL_APPLICATION_NAME
+	SQLSearchPath      []string      // MCP_SQL_SEARCH_PATH: schemas, in order
+	SQLPooler          bool          // MCP_SQL_POOLER: true for transaction, false for none
+	SQLMaxResultBytes  int           // MCP_SQL_MAX_RESULT_BYTES
+	SQLMaxCost         int           // MCP_SQL_MAX_COST: planner units; 0 is no bound
+	SQLRecursive       bool          // MCP_SQL_RECURSIVE
+	SQLFunctions       []string      // MCP_SQL_ALLOW_FUNCTIONS
+	SQLTypes           []string      // MCP_SQL_ALLOW_TYPES
+	SQLRelations       []string      // MCP_SQL_ALLOW_RELATIONS: empty is all that the role may read
+	SQLPlaintext       []string      // MCP_SQL_ALLOW_PLAINTEXT: hosts
+	SQLUnsafeRole      bool          // MCP_SQL_ALLOW_UNSAFE_ROLE
 	SafeDataDir        string        // MCP_SAFE_DATA_DIR: absolute path of a directory as it was written; "" if unset
 	MetricsEnabled     bool          // MCP_METRICS_ENABLED
 	MetricsCPUSample   time.Duration // MCP_METRICS_CPU_SAMPLE_SECONDS
@@ -74,6 +90,9 @@ func Parse(environ []string) (Config, []Fault) {
 			faults = append(faults, Fault{row.Name, row.Name + ": " + wrong + right})
 		}
 	}
+	if c.SQLDSN != "" && c.SQLDSNFile != "" {
+		faults = append(faults, Fault{dsnFile, dsnFile + ": is set beside MCP_SQL_DSN; keep one"})
+	}
 	for name, near := range meant {
 		shown := strconv.QuoteToASCII(name)
 		shown = shown[1 : len(shown)-1]
@@ -85,6 +104,9 @@ func Parse(environ []string) (Config, []Fault) {
 	}
 	return c, nil
 }
+
+// SQL says whether a database is to be read.
+func (c Config) SQL() bool { return c.SQLDSN != "" || c.SQLDSNFile != "" }
 
 // take puts the value or the default into c. It returns what is wrong, or "".
 func (r row) take(c *Config, values []string) (wrong string) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +37,68 @@ type row struct {
 // table is the only place that knows the settings. Each constructor below writes the Constraint from the same bounds
 // that it checks. It follows the order of seed 000.
 var table = []row{
+	secret(Setting{
+		Name: "MCP_SQL_DSN", Constraint: "postgres:// or postgresql://", Example: "postgres://mcp_reader@db.internal:5432/app",
+		Effect: "Enables read_only_sql on this database. The password in it shows in `docker inspect`: prefer MCP_SQL_DSN_FILE.",
+	}, []string{"postgres://", "postgresql://"}, func(c *Config) *string { return &c.SQLDSN }),
+	path(Setting{
+		Name: dsnFile, Constraint: "absolute path of a readable file", Example: "/run/secrets/dsn",
+		Effect: "Enables read_only_sql on the database whose DSN is in this file. It is read again for each new connection, and " +
+			"user and password may change.",
+	}, anything, func(c *Config) *string { return &c.SQLDSNFile }),
+	seconds(Setting{
+		Name: "MCP_SQL_CONNECT_TIMEOUT", Default: "5",
+		Effect: "Connect timeout of each host, and wait for a free connection.",
+	}, aboveZero, 60, func(c *Config) *time.Duration { return &c.SQLConnectTimeout }),
+	seconds(Setting{
+		Name: "MCP_SQL_QUERY_TIMEOUT", Default: "10",
+		Effect: "statement_timeout of each query; the role's own counts where it is smaller.",
+	}, aboveZero, 300, func(c *Config) *time.Duration { return &c.SQLQueryTimeout }),
+	integer(Setting{
+		Name: "MCP_SQL_POOL_MAX_SIZE", Default: "4", Effect: "Most connections to the database; they are made when needed.",
+	}, 1, 32, func(c *Config) *int { return &c.SQLPoolMaxSize }),
+	text(Setting{
+		Name: "MCP_SQL_APPLICATION_NAME", Default: "mcp-server-suite", Effect: "application_name seen in pg_stat_activity.",
+	}, 63, "characters of A-Z a-z 0-9 . _ -", nameChar, func(c *Config) *string { return &c.SQLApplicationName }),
+	list(Setting{
+		Name: "MCP_SQL_SEARCH_PATH", Default: "public",
+		Effect: "Schemas in which unqualified names are looked up, in order, between commas; pg_catalog comes before them.",
+	}, "schema names", func(c *Config) *[]string { return &c.SQLSearchPath }),
+	words(Setting{
+		Name: "MCP_SQL_POOLER", Default: "none",
+		Effect: "Whether a pooler in transaction mode (PgBouncer) stands between; sessions are then not reset, because they " +
+			"are not ours.",
+	}, []word[bool]{{"none", false}, {"transaction", true}}, func(c *Config) *bool { return &c.SQLPooler }),
+	integer(Setting{
+		Name: "MCP_SQL_MAX_RESULT_BYTES", Default: "100000", Effect: "Most bytes of JSON for the rows of one result.",
+	}, 1000, 1<<20, func(c *Config) *int { return &c.SQLMaxResultBytes }),
+	integer(Setting{
+		Name: "MCP_SQL_MAX_COST", Default: "0",
+		Effect: "A query that the planner expects to cost more (EXPLAIN's total cost) is refused before it runs; 0 does not ask.",
+	}, 0, 1e9, func(c *Config) *int { return &c.SQLMaxCost }),
+	words(Setting{
+		Name: "MCP_SQL_RECURSIVE", Default: "true", Effect: "Whether WITH RECURSIVE is allowed.",
+	}, booleans, func(c *Config) *bool { return &c.SQLRecursive }),
+	list(Setting{
+		Name: "MCP_SQL_ALLOW_FUNCTIONS", Example: "reporting.fiscal_year, public.st_area",
+		Effect: "Functions to allow beside the built-in list, as schema.name; queries must write them so.",
+	}, "schema.function", func(c *Config) *[]string { return &c.SQLFunctions }),
+	list(Setting{
+		Name: "MCP_SQL_ALLOW_TYPES", Example: "public.geometry, citext",
+		Effect: "Types to allow in casts beside the built-in ones.",
+	}, "schema.type or type", func(c *Config) *[]string { return &c.SQLTypes }),
+	list(Setting{
+		Name: "MCP_SQL_ALLOW_RELATIONS", Example: "reporting.*, app.orders(id, total)",
+		Effect: "Bounds queries to these tables and, where columns are named, to those columns; unset leaves it to the role.",
+	}, "schema.*, schema.table(column, column)", func(c *Config) *[]string { return &c.SQLRelations }),
+	list(Setting{
+		Name: "MCP_SQL_ALLOW_PLAINTEXT", Example: "db.internal",
+		Effect: "Hosts of other machines that sslmode=disable, allow or prefer may reach unencrypted.",
+	}, "host names or addresses", func(c *Config) *[]string { return &c.SQLPlaintext }),
+	words(Setting{
+		Name: "MCP_SQL_ALLOW_UNSAFE_ROLE", Default: "false",
+		Effect: "Lets queries run with a database role that may do more than read.",
+	}, booleans, func(c *Config) *bool { return &c.SQLUnsafeRole }),
 	path(Setting{
 		Name: "MCP_SAFE_DATA_DIR", Constraint: "absolute, existing directory", Example: "/srv/data",
 		Effect: "Enables sandbox_fs_read on this directory.",
@@ -227,6 +290,60 @@ func path(s Setting, check func(string) string, field func(*Config) *string) row
 		}
 		*field(c) = value
 		return check(value)
+	}}
+}
+
+const dsnFile = "MCP_SQL_DSN_FILE"
+
+// secret reads a text that begins with one of the prefixes. No fault repeats any of it.
+func secret(s Setting, prefixes []string, field func(*Config) *string) row {
+	return row{s, func(c *Config, value string) string {
+		for _, p := range prefixes {
+			if strings.HasPrefix(value, p) {
+				*field(c) = value
+				return ""
+			}
+		}
+		return "does not begin so"
+	}}
+}
+
+// mostItems and mostListBytes bound a list.
+const (
+	mostItems     = 1000
+	mostListBytes = 64 << 10
+)
+
+// list reads items between commas, those inside of brackets apart, without the spaces around them.
+func list(s Setting, kind string, field func(*Config) *[]string) row {
+	s.Constraint = "list of " + kind
+	return row{s, func(c *Config, value string) string {
+		if len(value) > mostListBytes || !utf8.ValidString(value) {
+			return fmt.Sprintf("is longer than %d bytes, or not valid UTF-8", mostListBytes)
+		}
+		var items []string
+		depth, from := 0, 0
+		for i, r := range value + "," {
+			switch {
+			case r == '(':
+				depth++
+			case r == ')':
+				depth--
+			case r == ',' && depth <= 0:
+				items = append(items, strings.TrimSpace(value[from:i]))
+				from = i + 1
+			case !visible(r):
+				return fmt.Sprintf("has a character (%U) that is not allowed", r)
+			}
+		}
+		if depth != 0 {
+			return "has a bracket without its other half"
+		}
+		if len(items) > mostItems || slices.Contains(items, "") {
+			return fmt.Sprintf("has an empty item, or more than %d", mostItems)
+		}
+		*field(c) = items
+		return ""
 	}}
 }
 
