@@ -18,9 +18,11 @@
 //     altered nor is the caller's own text run instead. Then the second tree is walked, too.
 //
 // What it does not do: it knows no database. Whether a table exists and whether the role may read it, only the server
-// says. What a syntax tree does not show is the duty of the role that the query runs as: u.f may call the function
-// f(users), an operator or an implicit cast may be somebody's function, a view may call anything. REVOKE EXECUTE, and
-// no schema on the search path in which others may CREATE, are the remedy; a READ ONLY transaction that is rolled back
+// says. What a syntax tree does not show is the duty of the role that the query runs as: x.f and (x).f call a function
+// f of one argument where x has no column f (PostgreSQL's own that do more than compute are refused there by name, see
+// functions.go; those of users and extensions are not known here), an operator or an implicit cast may be somebody's
+// function, a view may call anything. REVOKE EXECUTE, and no schema on the search path in which others may CREATE, are
+// the remedy; a READ ONLY transaction that is rolled back
 // bounds the rest. How long a query runs and how much memory it takes at the server, statement_timeout bounds; only
 // the crudest constant expressions are refused beforehand (expansion.go).
 //

@@ -14,7 +14,6 @@ const shapeVariable = "PGPOLICY_TEST_SHAPE"
 const smallStack = "small stack "
 
 func TestMain(m *testing.M) {
-	zz()
 	switch name := os.Getenv(shapeVariable); name {
 	case "":
 	case "first thread":
