@@ -134,7 +134,7 @@ func (r *rules) regenerate(sql string, a *Approved) error {
 		return err
 	}
 	// Before the limit is replaced: what is thrown away is judged as well.
-	first := walker{rules: r, rewrite: true}
+	first := walker{rules: r, text: sql, rewrite: true}
 	if err := first.walk(reflect.ValueOf(query), 0, nil); err != nil {
 		return err
 	}

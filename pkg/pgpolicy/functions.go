@@ -50,10 +50,10 @@ func (w *walker) funcCall(call *pg.FuncCall) error {
 	case len(name) == 2 && w.ownFunctions[qualified{name[0], last}]:
 		return nil
 	case len(name) == 1 && w.ownNames[last]:
-		return refuse("this function must be written with its schema").
+		return refuse("the function"+w.at(call.Location)+" must be written with its schema").
 			About(last+"()", "function %s must be written with its schema")
 	}
-	return refuse("functions are refused unless listed, and this one is not").
+	return refuse("functions are refused unless listed, and the one"+w.at(call.Location)+" is not").
 		About(strings.Join(name, ".")+"()", "function %s is not allowed")
 }
 

@@ -40,7 +40,7 @@ func (w *walker) relation(node *pg.Node, r *pg.RangeVar, depth int, names *scope
 	}
 	name, columns, ok := w.find(r)
 	if !ok {
-		return refuse("relations are refused unless listed, and this one is not").
+		return refuse("relations are refused unless listed, and the one"+w.at(r.Location)+" is not").
 			About(strings.TrimPrefix(r.Schemaname+"."+r.Relname, "."), "relation %s is not allowed")
 	}
 	if columns == nil {

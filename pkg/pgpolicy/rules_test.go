@@ -300,7 +300,10 @@ func TestEachRuleRefusesItsKindAndNotTheNeighbour(t *testing.T) {
 func TestARefusalNamesTheRuleAndNotTheText(t *testing.T) {
 	p := newPolicy(t, Settings{})
 	for _, c := range []struct{ sql, detail, echoed string }{
-		{"SELECT pg_sleep(10)", "functions are refused unless listed, and this one is not", "function 'pg_sleep()' is not allowed"},
+		{
+			"SELECT 'é', pg_sleep(10)", "functions are refused unless listed, and the one at character 13 is not",
+			"function 'pg_sleep()' is not allowed",
+		},
 		{"WITH d AS (DELETE FROM t RETURNING *) TABLE d", "DELETE is not allowed; one plain SELECT is", ""},
 		{"SELECT 1; DROP TABLE t", "exactly one statement is allowed", ""},
 		{"SELECT $1", "bind parameters are not allowed here; write the values into the query", ""},
@@ -309,7 +312,7 @@ func TestARefusalNamesTheRuleAndNotTheText(t *testing.T) {
 			"PostgreSQL's grammar does not accept the text at character 29: 'syntax error at end of input'",
 		},
 		{
-			"SELECT 'x'::secret", "types are refused unless built in or listed, and this one is neither",
+			"SELECT 'x'::secret", "types are refused unless built in or listed, and the one at character 13 is neither",
 			"type 'secret' is not allowed",
 		},
 	} {

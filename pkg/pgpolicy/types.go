@@ -41,6 +41,6 @@ func (w *walker) typeName(t *pg.TypeName) error {
 			return nil
 		}
 	}
-	return refuse("types are refused unless built in or listed, and this one is neither").
+	return refuse("types are refused unless built in or listed, and the one"+w.at(t.Location)+" is neither").
 		About(strings.Join(name, "."), "type %s is not allowed")
 }

@@ -2,6 +2,8 @@ package pgpolicy
 
 import (
 	"reflect"
+	"strconv"
+	"unicode/utf8"
 
 	"mcp-server-suite/pkg/problem"
 
@@ -24,8 +26,18 @@ func notAllowed(words string) *problem.Problem {
 // walker holds one tree against the rules. With rewrite it also writes names of functions and relations out in full.
 type walker struct {
 	*rules
+	text    string // what the caller wrote; its positions are those of the first tree
 	rewrite bool
 	sampled *pg.Node // the relation of the TABLESAMPLE that is being walked
+}
+
+// at says where in the caller's text something stands, in characters from 1 as psql counts: a number tells a caller what to
+// change, and repeats nothing. It is "" for what has no place there.
+func (w *walker) at(location int32) string {
+	if location < 0 || int(location) >= len(w.text) {
+		return ""
+	}
+	return " at character " + strconv.Itoa(utf8.RuneCountInString(w.text[:location])+1)
 }
 
 // scope is the names of WITH that a place in the tree can see.
