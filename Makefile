@@ -46,6 +46,10 @@ test: gcc build ## build, then every test under the race detector (TESTFLAGS=-co
 	@# Holes can be planted in this build only; the tests of the daemon build it themselves.
 	$(GO) test -tags lockdownhole -timeout $(TESTTIMEOUT) $(TESTFLAGS) ./pkg/landlock ./pkg/seccomp
 
+.PHONY: coverage
+coverage: ## every test once without the race detector, and what they execute held against scripts/coverage/law.go
+	@GO='$(GO)' scripts/coverage-gate.sh
+
 .PHONY: gcc
 gcc:
 	@command -v "$${CC:-gcc}" >/dev/null || { echo "make test: the race detector needs a C compiler; install gcc" >&2; exit 2; }

@@ -34,6 +34,9 @@ func isLargeResult(line []byte, least int) bool {
 }
 
 func TestSixteenLargeAnswersAtOnceAreBoundedInMemory(t *testing.T) {
+	if os.Getenv(stage.CoverVariable) != "" {
+		t.Skip("needs a daemon at its own speed: one that counts is slower than its deadlines here")
+	}
 	t.Parallel()
 	const size = 1 << 20
 	dir := stage.Dir(t)

@@ -277,6 +277,9 @@ func events(folder string) string {
 // The budget for answers follows the memory that there is. Control bytes are the worst: six times as long on the wire,
 // and twice in an answer.
 func TestALegalClientDoesNotExhaustASmallControlGroup(t *testing.T) {
+	if os.Getenv(stage.CoverVariable) != "" {
+		t.Skip("needs a daemon at its own speed: one that counts is slower than its deadlines here")
+	}
 	t.Parallel()
 	const memory = 64 << 20
 	folders := group(

@@ -46,7 +46,7 @@ func checks() []check {
 	list := []check{
 		probe(1, "open a file outside", "open a file outside of the grants"),
 		probe(2, "create a file in /", "create a file in /"),
-		probe(3, "create a file in /tmp", "create a file in /tmp"),
+		probe(3, "create a file in /tmp", "create a file in /tmp", "create a file in /dev/shm", "create a file in /dev/mqueue"),
 		with(probe(4, "openat2 to create"), "lockdown.TestOpenat2IsReadOnlyOrAbsent", eachRight),
 		with(probe(5, "read /proc/1/environ", inProcessOne), "lockdown.TestTheEnvironmentOfProcessOneIsDeniedByLandlock"),
 		probe(6, "open /proc/self/mem for writing", "open our memory for writing"),

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime/coverage"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,32 +37,35 @@ func openCoverage(set map[string]string) (pins []int, write func(), err error) {
 		return nil, nil, fmt.Errorf("coverage: %w", err)
 	}
 	hash := fmt.Sprintf("%x", meta.Bytes()[hashAt:hashAt+hashBytes])
-	if err := os.WriteFile(filepath.Join(folder, "covmeta."+hash), meta.Bytes(), 0o644); err != nil {
-		return nil, nil, fmt.Errorf("coverage: %w", err)
+	// Go's own start-up code has written them, for this process or for another user's.
+	if _, err := os.Stat(filepath.Join(folder, "covmeta."+hash)); err != nil {
+		return nil, nil, fmt.Errorf("coverage: the meta-data are not there: %w", err)
 	}
-	var files [2]*os.File
-	for i := range files {
+	var stages [2]int
+	for i := range stages {
 		name := fmt.Sprintf("covcounters.%s.%d.%d", hash, os.Getpid(), time.Now().UnixNano()+int64(i))
-		if files[i], err = os.OpenFile(filepath.Join(folder, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644); err != nil {
+		// No os.File, which would be closed behind our back.
+		stages[i], err = unix.Open(filepath.Join(folder, name), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o644)
+		if err != nil {
 			return nil, nil, fmt.Errorf("coverage: %w", err)
 		}
 	}
-	// A copy without an os.File around it, which nothing closes.
-	second, err := unix.FcntlInt(files[1].Fd(), unix.F_DUPFD_CLOEXEC, firstDescriptor)
-	if err != nil {
+	set[coverDescriptor] = strconv.Itoa(stages[1])
+	// For a fault of stage 1 inside its domain. Stage 2 gets its variables from set.
+	if err := os.Setenv(coverDescriptor, strconv.Itoa(stages[0])); err != nil {
 		return nil, nil, fmt.Errorf("coverage: %w", err)
 	}
-	set[coverDescriptor] = strconv.Itoa(second)
-	return []int{second}, func() { _ = coverage.WriteCounters(files[0]) }, nil // a lost count fails the gate
+	return stages[1:], WriteCoverage, nil
 }
 
-// WriteCoverage writes what this stage has covered. The process calls it once, at its end.
+// WriteCoverage writes what this stage has covered, once: before the re-exec, or at the end of the process.
 func WriteCoverage() {
-	fd, err := strconv.Atoi(strings.TrimSpace(os.Getenv(coverDescriptor)))
+	fd, err := strconv.Atoi(os.Getenv(coverDescriptor))
 	if err != nil {
 		return
 	}
 	_ = coverage.WriteCounters(os.NewFile(uintptr(fd), "coverage")) // a lost count fails the gate
+	_ = os.Unsetenv(coverDescriptor)                                // a second one would spoil the file
 }
 
 // isCoverage says whether stage 1 has opened this one for the counts of stage 2.

@@ -1,6 +1,7 @@
 package lockdown
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -36,6 +37,7 @@ type Outcome struct {
 const (
 	byLandlock = "landlock"
 	bySeccomp  = "seccomp"
+	byKernel   = "kernel" // owed by no layer of ours
 )
 
 // What Outcome.Got says beside the names of errnos.
@@ -71,8 +73,10 @@ func (p Plan) denials(f facts) []denial {
 		}
 		return err
 	}}
+	creator, refusal := byLandlock, unix.EACCES
 	if f.ABI < truncateABI {
 		openat2.name, openat2.layer, openat2.want = "openat2 at all", bySeccomp, unix.ENOSYS
+		creator, refusal = openat2.layer, openat2.want
 	}
 	noName := pointer(&empty[0])
 	const nobody = 1 << 22 // above the largest process id (PID_MAX_LIMIT, proc(5))
@@ -86,6 +90,10 @@ func (p Plan) denials(f facts) []denial {
 		openat2,
 		open("create a file in /", "", unix.O_RDWR|unix.O_CREAT),
 		open("create a file in /tmp", "", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL),
+		creation("create a file in "+sharedMemory, bySeccomp, unix.EPERM, sharedMemory, unix.Open),
+		creation("create a file in "+messageQueues, bySeccomp, unix.EPERM, messageQueues, unix.Open),
+		creation("openat2 to create in "+sharedMemory, creator, refusal, sharedMemory, create2),
+		creation("openat2 to create in "+messageQueues, creator, refusal, messageQueues, create2),
 		open("make a nameless file", "", unix.O_RDWR|unix.O_TMPFILE),
 		open("open a file for appending", "", unix.O_WRONLY|unix.O_APPEND),
 		open("open a file to empty it", "", unix.O_RDONLY|unix.O_TRUNC),
@@ -199,12 +207,16 @@ func (p Plan) tryDenials(f facts, sealed bool) []Outcome {
 		switch {
 		case errors.Is(err, errNotTried):
 			o.Got, o.Owed = notTried, false
+		case errors.Is(err, errNowhere) && errors.As(err, &errno):
+			o.Got, o.Denied = unix.ErrnoName(errno), true
+			o.Layer, o.Want, o.Owed = byKernel, o.Got, false
 		case err == nil:
 			o.Got = allowed
 		case errors.As(err, &errno):
 			o.Got = unix.ErrnoName(errno)
 			o.Denied = errno == d.want
 		default:
+			// coverage: every try ends with an errno; what would not shall be seen
 			o.Got = err.Error()
 		}
 		out = append(out, o)
@@ -220,6 +232,40 @@ func firstOpen(all []Outcome) error {
 		}
 	}
 	return nil
+}
+
+// Where every user may make files although the root is read-only: container runtimes mount both, with mode 1777.
+const (
+	sharedMemory  = "/dev/shm"
+	messageQueues = "/dev/mqueue"
+)
+
+// errNowhere says that nobody could make a file there: the folder is absent, or mounted read-only. Beside it stands the
+// kernel's answer. That is a refusal as good as ours, and no reason to call a host without message queues less safe.
+var errNowhere = errors.New("nowhere to make a file")
+
+// creation makes a file with a name that nobody can foresee, so that none can be lying there (a pipe that nobody reads
+// would hold up the start), and removes it again.
+func creation(
+	name, layer string, want unix.Errno, folder string, open func(path string, flags int, mode uint32) (int, error),
+) denial {
+	path := folder + "/mcp-server-suite-" + rand.Text()
+	return denial{name, layer, want, nil, func() error {
+		err := closeIf(open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600))
+		switch err {
+		case nil:
+			_ = unix.Unlink(path) // it has been made, and that is the answer, whether or not it can be removed
+		case unix.ENOENT, unix.ENOTDIR, unix.EROFS:
+			return fmt.Errorf("%w: %w", errNowhere, err)
+		}
+		return err
+	}}
+}
+
+// create2 is unix.Open by way of openat2, whose flags no filter can see.
+func create2(path string, flags int, mode uint32) (int, error) {
+	how := unix.OpenHow{Flags: uint64(flags), Mode: uint64(mode)} // #nosec G115 -- flags are positive
+	return unix.Openat2(unix.AT_FDCWD, path, &how)
 }
 
 func openAndClose(path string, flags int) error {

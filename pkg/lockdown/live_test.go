@@ -278,6 +278,9 @@ type passage struct {
 
 func (p passage) command(t *testing.T) *exec.Cmd {
 	t.Helper()
+	if !slices.ContainsFunc(p.Steps, func(s []string) bool { return slices.Equal(s, []string{"read-only", "/"}) }) {
+		p.Environ = slices.Concat(stage.Coverage(), p.Environ)
+	}
 	text, err := json.Marshal(p)
 	if err != nil {
 		t.Fatal(err)
@@ -314,6 +317,10 @@ func (p passage) take() error {
 			err = unix.Mount("none", s[1], "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
 		case "proc":
 			err = unix.Mount("proc", s[1], "proc", 0, "")
+		case "mqueue": // every user may write to it, as the kernel makes it
+			err = unix.Mount("mqueue", s[1], "mqueue", 0, "")
+		case "folder": // that every user may write to
+			err = errors.Join(os.Mkdir(s[1], 0o700), os.Chmod(s[1], 0o777|os.ModeSticky))
 		case "bind":
 			err = unix.Mount(s[1], s[2], "", unix.MS_BIND|unix.MS_REC, "")
 		case "unmount": // with all that is mounted below

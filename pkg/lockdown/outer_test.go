@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,7 +20,8 @@ import (
 )
 
 // launcher is the variable that makes TestMain become the daemon behind a wall that stands in for a container runtime's:
-// NAME[,NAME]=ERRNO.
+// NAME[,NAME]=ERRNO. NAME may be NAME/ARGUMENT:VALUE/ARGUMENT!VALUE, for calls in which the argument of that number has
+// this value, or another one. ERRNO may be nothing: the call is not made, and is said to have been.
 const launcher = "LOCKDOWN_OUTER"
 
 // launch loads a filter, gives up root, and becomes the program. It returns only an error.
@@ -29,16 +32,24 @@ func launch(wall string) error {
 	if err != nil {
 		return err
 	}
-	errno := map[string]int16{"EPERM": int16(unix.EPERM), "ENOSYS": int16(unix.ENOSYS)}[answer]
+	errno := map[string]int16{
+		"EPERM": int16(unix.EPERM), "ENOSYS": int16(unix.ENOSYS), "EINVAL": int16(unix.EINVAL), "EINTR": int16(unix.EINTR),
+	}[answer]
 	for _, name := range strings.Split(names, ",") {
 		if name == "nothing" {
 			continue
 		}
+		name, rest, _ := strings.Cut(name, "/")
 		number, err := libseccomp.GetSyscallFromName(name)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if err := filter.AddRule(number, libseccomp.ActErrno.SetReturnCode(errno)); err != nil {
+		only, err := conditions(rest)
+		if err != nil {
+			return err
+		}
+		action := libseccomp.ActErrno.SetReturnCode(errno)
+		if err := filter.AddRuleConditionalExact(number, action, only); err != nil {
 			return err
 		}
 	}
@@ -57,12 +68,33 @@ func launch(wall string) error {
 	return syscall.Exec(program, []string{program}, strings.Split(os.Getenv("LOCKDOWN_ENVIRON"), "\n"))
 }
 
+// conditions are those of one name of a wall, see launcher.
+func conditions(text string) (only []libseccomp.ScmpCondition, err error) {
+	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '/' }) {
+		at := strings.IndexAny(part, ":!")
+		if at < 0 {
+			return nil, fmt.Errorf("no condition: %s", part)
+		}
+		argument, err1 := strconv.ParseUint(part[:at], 10, 8)
+		value, err2 := strconv.ParseUint(part[at+1:], 0, 64)
+		compare := map[byte]libseccomp.ScmpCompareOp{':': libseccomp.CompareEqual, '!': libseccomp.CompareNotEqual}[part[at]]
+		one, err3 := libseccomp.MakeCondition(uint(argument), compare, value)
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return nil, err
+		}
+		only = append(only, one)
+	}
+	return only, nil
+}
+
 // behind starts the shipped daemon behind a wall, with one request on its stdin.
 func behind(t *testing.T, wall string, environ ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Dir = "/"
-	cmd.Env = append(os.Environ(), launcher+"="+wall, "LOCKDOWN_PROGRAM="+stage.Binary(t, ""), "LOCKDOWN_ENVIRON="+strings.Join(environ, "\n"))
+	environ = slices.Concat(environ, stage.Coverage())
+	cmd.Env = append(os.Environ(), launcher+"="+wall, "LOCKDOWN_PROGRAM="+stage.Binary(t, ""),
+		"LOCKDOWN_ENVIRON="+strings.Join(environ, "\n"))
 	cmd.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")
 	var out, log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &log
@@ -88,6 +120,9 @@ func TestAWallThatDeniesOurLayersStopsTheStart(t *testing.T) {
 		{"openat2=ENOSYS", "", "openat2", "systemd's RestrictSUIDSGID"},
 		{"close_range=EPERM", "", "close_range", "old Docker"},
 		{"close_range=ENOSYS", "", "close_range", "Linux before 5.9"},
+		{"landlock_create_ruleset/2:0=EPERM", "", "make landlock ruleset", "asking is allowed, making is not"},
+		{"prctl/0:4=EPERM", "", "not dumpable", "PR_SET_DUMPABLE"},
+		{"prctl/0:65=EPERM", "", "writable and executable", "PR_SET_MDWE"},
 	} {
 		t.Run(c.wall+" "+c.environ, func(t *testing.T) {
 			t.Parallel()
@@ -99,6 +134,36 @@ func TestAWallThatDeniesOurLayersStopsTheStart(t *testing.T) {
 			if code != 3 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "mcp-server-suite: hardening: ") ||
 				!strings.Contains(stderr, c.says) || !strings.Contains(stderr, "must allow") && !strings.Contains(stderr, "MCP_LANDLOCK=if-available") {
 				t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)
+			}
+		})
+	}
+}
+
+// What the process asks of itself can be refused, too, or be said to have been done. There is no way around these: the
+// process does not serve, and says in one line what it was.
+func TestAStepThatIsRefusedOrPretendedStopsTheStart(t *testing.T) {
+	t.Parallel()
+	const setOpenFiles, setCore = "prlimit64/1:7/2!0", "prlimit64/1:4/2!0" // RLIMIT_NOFILE, RLIMIT_CORE, with a new limit
+	for _, c := range []struct{ wall, environ, says, why string }{
+		{"getrlimit=EPERM", "", "limits: read RLIMIT_NOFILE", "a limit that cannot be read is not lowered blindly"},
+		{setOpenFiles + "=EPERM", "", "limits: set RLIMIT_NOFILE", ""},
+		{setCore + "=EPERM", "", "limits: set RLIMIT_CORE", "a core file would hold what was read"},
+		{setCore + "=", "", "limits: limit 4 is ", "it is looked at after it was set"},
+		{"prctl/0:4=", "", "still dumpable", "PR_SET_DUMPABLE that does nothing"},
+		{"pipe2=EPERM", "", "seccomp: ", "libseccomp gives its program away through a pipe only"},
+		{"getdents64=EPERM", "", "descriptors: list descriptors", "what cannot be listed cannot be said to be closed"},
+		{"landlock_restrict_self=", "", "does not hold: ", "a domain that is not there"},
+		{"landlock_add_rule=", "", "not what the kernel confirms", "a ruleset that is not what it should be"},
+		{"seccomp=", "", "seccomp: ", "a filter that is not there"},
+		{"pipe2=EPERM", "MCP_LANDLOCK=off", "seccomp: ", "the order of the layers does not matter"},
+	} {
+		t.Run(c.wall+" "+c.environ, func(t *testing.T) {
+			t.Parallel()
+			needRoot(t)
+			code, stdout, stderr := behind(t, c.wall, "MCP_SAFE_DATA_DIR=/proc/self", c.environ)
+			if code != 3 || stdout != "" || strings.Count(stderr, "\n") != 1 ||
+				!strings.HasPrefix(stderr, "mcp-server-suite: hardening: ") || !strings.Contains(stderr, c.says) {
+				t.Errorf("exit %d, stdout %q, stderr %q; want one line with %q (%s)", code, stdout, stderr, c.says, c.why)
 			}
 		})
 	}
@@ -117,6 +182,11 @@ func TestAWallThatDeniesNothingOfOursIsAccepted(t *testing.T) {
 		{"seccomp=EPERM", "MCP_SECCOMP=off", "reduced"},
 		{"openat2=ENOSYS", "MCP_LANDLOCK=off", "reduced"},
 		{"socket=EPERM", "", "full"}, // some probes have nothing to try on then
+		{"bind=EPERM", "", "full"},
+		{"listen=EPERM", "", "full"},
+		{"getsockname=EPERM", "", "full"},
+		{"close_range=EINVAL", "MCP_LANDLOCK=off", "reduced"}, // Linux before 5.11, which has no Landlock either
+		{"prctl/0:65=EINVAL", "", "full"},                     // PR_SET_MDWE before Linux 6.3
 	} {
 		t.Run(c.wall+" "+c.environ, func(t *testing.T) {
 			t.Parallel()

@@ -96,3 +96,17 @@ func TestAWrongCommandLineIsOneLine(t *testing.T) {
 		t.Errorf("exit %d, %q", code, stdout)
 	}
 }
+
+// A pipe whose reader has gone, a full disk: the program must not end as if all had been said.
+func TestOutputThatCannotBeWrittenIsExitOne(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skipf("needs the device: %v", err)
+	}
+	t.Cleanup(func() { _ = full.Close() }) // nothing was written
+	var log strings.Builder
+	if code := lockdowndump.Main([]string{"--json"}, full, &log); code != 1 || !strings.Contains(log.String(), "no space left") {
+		t.Errorf("exit %d, %q", code, log.String())
+	}
+}

@@ -98,6 +98,7 @@ func OCI() ([]byte, error) {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "\t")
 	if err := enc.Encode(p); err != nil {
+		// coverage: strings and numbers can always be encoded, and a buffer takes them
 		return nil, fmt.Errorf("encode profile: %w", err)
 	}
 	return out.Bytes(), nil

@@ -143,7 +143,15 @@ func goBuild(path, tags string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(filepath.Join(root, "scripts/build.sh"), "-o", path, daemonPackage)
+	arguments := []string{"-o", path, daemonPackage}
+	if os.Getenv(CoverVariable) != "" {
+		overlay, err := silence(path + "-silence")
+		if err != nil {
+			return err
+		}
+		tags, arguments = covering(tags), append([]string{"-overlay=" + overlay}, arguments...)
+	}
+	cmd := exec.Command(filepath.Join(root, "scripts/build.sh"), arguments...)
 	cmd.Env = append(os.Environ(), "TAGS="+tags, "VERSION="+Version)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the daemon: %w\n%s", err, out)
@@ -155,7 +163,7 @@ func goBuild(path, tags string) error {
 type Options struct {
 	Tags string   // build tags, see Binary
 	Args []string // arguments
-	Env  []string // NAME=value; the environment holds nothing else but PATH, HOME and what EnvironmentVariable says
+	Env  []string // NAME=value; nothing else but PATH, HOME and what EnvironmentVariable and CoverVariable add
 }
 
 // Daemon prepares the daemon, which the caller starts. Run by root it becomes user and group UserID without any
@@ -163,6 +171,7 @@ type Options struct {
 func Daemon(t testing.TB, o Options) *exec.Cmd {
 	t.Helper()
 	environ := []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}
+	environ = append(environ, Coverage()...)
 	environ = append(environ, strings.Fields(os.Getenv(EnvironmentVariable))...)
 	environ = append(environ, o.Env...) // os/exec keeps the last one of a name
 	return rawclient.Command(Binary(t, o.Tags), environ, o.Args...)
