@@ -78,6 +78,20 @@ func (w *walker) find(r *pg.RangeVar) (name qualified, columns []string, ok bool
 	return qualified{}, nil, false
 }
 
+// Visible says what of a relation a statement may read: the columns (nil: all), or that it may not. Names are as the server
+// has them. What the role may read is the server's to say.
+func (p *Policy) Visible(schema, table string) (columns []string, ok bool) {
+	if isSystemSchema(schema) {
+		return nil, false
+	}
+	if !p.rules.listed {
+		return nil, true
+	}
+	w := walker{rules: p.rules}
+	_, columns, ok = w.find(&pg.RangeVar{Schemaname: schema, Relname: table})
+	return columns, ok
+}
+
 // columnFilter is (SELECT columns FROM name) AS alias. Nothing but the columns can be named through it: no other
 // column, no system column, and the whole row is made of them.
 func columnFilter(r *pg.RangeVar, name qualified, columns []string) *pg.RangeSubselect {

@@ -2,6 +2,7 @@ package pgpolicy
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"mcp-server-suite/pkg/problem"
@@ -204,6 +205,29 @@ func TestSettingsThatMakeNoSenseAreNamed(t *testing.T) {
 	} {
 		if _, err := New(c.s); err == nil {
 			t.Errorf("%+v: accepted (%s)", c.s, c.why)
+		}
+	}
+}
+
+func TestVisibleIsWhatAStatementMayRead(t *testing.T) {
+	t.Parallel()
+	bounded := newPolicy(t, Settings{AllowRelations: []string{"app.*", "app.users(id, name)", "other.t"}})
+	for _, c := range []struct {
+		schema, table, want string
+		p                   *Policy
+	}{
+		{"app", "users", "[id name] true", bounded},
+		{"app", "orders", "[] true", bounded},
+		{"other", "t", "[] true", bounded},
+		{"other", "u", "[] false", bounded},
+		{"pg_catalog", "pg_class", "[] false", bounded},
+		{"information_schema", "tables", "[] false", bounded},
+		{"any", "t", "[] true", newPolicy(t, Settings{})},
+		{"pg_catalog", "pg_class", "[] false", newPolicy(t, Settings{})},
+	} {
+		columns, ok := c.p.Visible(c.schema, c.table)
+		if got := fmt.Sprintf("%v %t", columns, ok); got != c.want {
+			t.Errorf("%s.%s: %s, want %s", c.schema, c.table, got, c.want)
 		}
 	}
 }

@@ -1,0 +1,9 @@
+package postgres
+
+import (
+	"testing"
+
+	"mcp-server-suite/pkg/pgstage"
+)
+
+func TestMain(m *testing.M) { pgstage.Main(m) }
