@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os/signal"
@@ -44,6 +45,8 @@ func subcommands() []subcommand {
 	return []subcommand{
 		{"serve", "serve one MCP session on stdin and stdout (the default)", serve, nil},
 		{"posture", "lock down as serve does and say what is in force; --help explains", posture, postureHelp},
+		{"validate", "say what the SQL policy makes of one text, without a database; --help explains", validate, validateHelp},
+		{"doctor", "report what the database role may do, and the SQL that makes a right one", doctor, doctorHelp},
 		{"version", "print the version; --json for a program", version, nil},
 		{"help", "print this text", help, nil},
 	}
@@ -120,6 +123,9 @@ func lock(p Process) (*daemon.Daemon, lockdown.Posture, int) {
 		return nil, lockdown.Posture{}, ExitConfig
 	}
 	confined, err := daemon.Confine(settings, append([]string{"mcp-server-suite"}, p.Args...), p.Environ)
+	if wrong := (*daemon.SettingFault)(nil); errors.As(err, &wrong) {
+		return refuse(ExitConfig, err)
+	}
 	if err != nil {
 		return refuse(ExitHardening, err)
 	}
@@ -158,8 +164,8 @@ func help(p Process, _ []string) int {
 	return ExitDone
 }
 
-const helpText = `mcp-server-suite gives an MCP client bounded, read-only access to one directory tree and to the
-host's figures. It speaks JSON-RPC, one message a line, on stdin and stdout; logs go to stderr.
+const helpText = `mcp-server-suite gives an MCP client bounded, read-only access to a PostgreSQL database, to one directory
+tree and to the host's figures. It speaks JSON-RPC, one message a line, on stdin and stdout; logs go to stderr.
 
 Usage: mcp-server-suite [SUBCOMMAND]
 

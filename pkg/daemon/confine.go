@@ -13,7 +13,8 @@ const (
 
 // Confine takes away every right that the configuration does not need and comes back in a process that has only the rest
 // (see lockdown.Enter: the first time it does not return but begins the program anew). args are the program's with its
-// name, environ is as os.Environ gives it. What [Open] opens must be within what it grants.
+// name, environ is as os.Environ gives it. What [Open] opens must be within what it grants. An error is a
+// *[SettingFault] or a *lockdown.Fault.
 func Confine(c config.Config, args, environ []string) (*lockdown.Confined, error) {
 	p, err := plan(c)
 	if err != nil {
@@ -38,6 +39,11 @@ func plan(c config.Config) (lockdown.Plan, error) {
 			p.Grants = append(p.Grants, lockdown.Grant{Path: procRoot + file, Optional: true})
 		}
 		p.Grants = append(p.Grants, lockdown.Grant{Path: cgroupRoot, List: true, Optional: true})
+	}
+	if c.SQL() {
+		if err := planSQL(c, &p); err != nil {
+			return lockdown.Plan{}, err
+		}
 	}
 	host, err := openHost(c)
 	if err != nil {

@@ -46,24 +46,24 @@ func Open(c config.Config, allowed lockdown.Cgroup, version string, stderr io.Wr
 			d.Close()
 		}
 	}()
-	offered, err := d.tools(c, allowed)
+	offer, err := d.offer(c, allowed)
 	if err != nil {
 		return nil, err
 	}
-	if len(offered) == 0 {
-		d.log.Warn("no tool is enabled", "hint", "set MCP_SAFE_DATA_DIR or MCP_METRICS_ENABLED")
+	if len(offer.Tools) == 0 {
+		d.log.Warn("no tool is enabled", "hint", "set MCP_SQL_DSN, MCP_SAFE_DATA_DIR or MCP_METRICS_ENABLED")
 	}
 	instructions := c.ServerInstructions
 	if instructions == "" {
-		instructions = builtInInstructions(offered)
+		instructions = builtInInstructions(offer.Tools)
 	}
 	public, err := surface.Seal(surface.Server{
 		Name: c.ServerName, Title: c.ServerTitle, Version: version, Instructions: instructions,
-	}, offered...)
+	}, offer)
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range offered {
+	for _, t := range offer.Tools {
 		d.offered = append(d.offered, t.Name)
 	}
 	if d.server, err = d.join(c, replyBytes(c, allowed), public); err != nil {
@@ -72,13 +72,29 @@ func Open(c config.Config, allowed lockdown.Cgroup, version string, stderr io.Wr
 	return d, nil
 }
 
-// tools opens the domains that are enabled and returns their tools.
-func (d *Daemon) tools(c config.Config, allowed lockdown.Cgroup) ([]surface.Tool, error) {
-	var offered []surface.Tool
+// offer opens the domains that are enabled and returns what they offer.
+func (d *Daemon) offer(c config.Config, allowed lockdown.Cgroup) (offer surface.Offer, err error) {
+	if c.SQL() {
+		policy, err := Policy(c)
+		if err != nil {
+			return surface.Offer{}, err
+		}
+		db, err := Database(c, d.log)
+		if err != nil {
+			return surface.Offer{}, err
+		}
+		d.close = append(d.close, db)
+		tool, err := tools.ReadOnlySQL(policy, db, c.SQLMaxResultBytes)
+		if err != nil {
+			return surface.Offer{}, err
+		}
+		offer.Tools = append(offer.Tools, tool)
+		offer.Resources = append(offer.Resources, tools.PostgresSchema(policy, db))
+	}
 	if c.SafeDataDir != "" {
 		root, err := sandboxfs.Open(sandboxfs.Settings{Dir: c.SafeDataDir, Readers: readers(allowed.Tasks)})
 		if err != nil {
-			return nil, fmt.Errorf("MCP_SAFE_DATA_DIR: %w", err)
+			return surface.Offer{}, fmt.Errorf("MCP_SAFE_DATA_DIR: %w", err)
 		}
 		d.close = append(d.close, root)
 		if !root.Enterable() {
@@ -86,24 +102,26 @@ func (d *Daemon) tools(c config.Config, allowed lockdown.Cgroup) ([]surface.Tool
 		}
 		tool, err := tools.SandboxFSRead(root)
 		if err != nil {
-			return nil, err
+			return surface.Offer{}, err
 		}
-		offered = append(offered, tool)
+		offer.Tools = append(offer.Tools, tool)
 	}
 	if c.MetricsEnabled {
 		host, err := openHost(c)
 		if err != nil {
-			return nil, fmt.Errorf("MCP_METRICS_*: %w", err)
+			return surface.Offer{}, fmt.Errorf("MCP_METRICS_*: %w", err)
 		}
 		d.close = append(d.close, host)
 		tool, err := tools.SystemMetrics(host)
 		if err != nil {
-			return nil, err
+			return surface.Offer{}, err
 		}
-		offered = append(offered, tool)
+		offer.Tools = append(offer.Tools, tool)
 	}
 	extra, err := tools.Extra()
-	return append(offered, extra...), err
+	offer.Tools = append(offer.Tools, extra...)
+	offer.Resources = append(offer.Resources, tools.ExtraResources(c.ServerTitle)...)
+	return offer, err
 }
 
 // writtenWait is the least time to wait for reply bytes, also where a slot is not waited for: an answer gives its bytes

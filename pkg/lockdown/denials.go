@@ -19,8 +19,8 @@ type denial struct {
 	name  string
 	layer string     // landlock, seccomp, or kernel: what owes the refusal
 	want  unix.Errno // the refusal
-	// under says in which profiles the thing is part of the work, so that nothing is owed.
-	under []seccomp.Profile
+	// under says with which filters the thing is part of the work, so that nothing is owed; nil is never.
+	under func(seccomp.Settings) bool
 	try   func() error
 }
 
@@ -46,18 +46,21 @@ const (
 	notTried = "not tried"
 )
 
-// network are the profiles that have sockets.
-var network = []seccomp.Profile{seccomp.SQL}
+// Filters that have sockets of one kind, or of any.
+func inet(s seccomp.Settings) bool      { return s.INET }
+func datagrams(s seccomp.Settings) bool { return s.DNS }
+func local(s seccomp.Settings) bool     { return s.Unix }
+func network(s seccomp.Settings) bool   { return s.INET || s.Unix }
+func listening(s seccomp.Settings) bool { return slices.Contains(s.Profiles, seccomp.Socket) }
 
 func (p Plan) denials(f facts) []denial {
-	none := []seccomp.Profile(nil)
 	sys := func(name string, number uintptr, args ...uintptr) denial {
-		return denial{name, bySeccomp, unix.EPERM, none, func() error { return rawCall(number, args...) }}
+		return denial{name, bySeccomp, unix.EPERM, nil, func() error { return rawCall(number, args...) }}
 	}
 	open := func(name string, path string, flags int) denial {
-		return denial{name, bySeccomp, unix.EPERM, none, func() error { return openAndClose(path, flags) }}
+		return denial{name, bySeccomp, unix.EPERM, nil, func() error { return openAndClose(path, flags) }}
 	}
-	socket := func(name string, family, kind, protocol int, under ...seccomp.Profile) denial {
+	socket := func(name string, family, kind, protocol int, under func(seccomp.Settings) bool) denial {
 		return denial{name, bySeccomp, unix.EPERM, under, func() error {
 			fd, err := unix.Socket(family, kind, protocol)
 			if err == nil {
@@ -66,7 +69,7 @@ func (p Plan) denials(f facts) []denial {
 			return err
 		}}
 	}
-	openat2 := denial{"openat2 with O_WRONLY", byLandlock, unix.EACCES, none, func() error {
+	openat2 := denial{"openat2 with O_WRONLY", byLandlock, unix.EACCES, nil, func() error {
 		err := closeIf(unix.Openat2(unix.AT_FDCWD, "/dev/null", &unix.OpenHow{Flags: unix.O_WRONLY | unix.O_CLOEXEC}))
 		if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.EISDIR { // a container without devices
 			return errNotTried
@@ -84,9 +87,9 @@ func (p Plan) denials(f facts) []denial {
 
 	return append(archDenials(sys), []denial{
 		// Files.
-		{"open a file outside of the grants", byLandlock, unix.EACCES, none, p.outside(unix.O_RDONLY, readableByAll...)},
-		{"list a folder outside of the grants", byLandlock, unix.EACCES, none, p.outside(unix.O_RDONLY|unix.O_DIRECTORY, "/", "/proc", "/dev")},
-		{"open /proc/1/environ", byLandlock, unix.EACCES, none, p.outside(unix.O_RDONLY, "/proc/1/environ")},
+		{"open a file outside of the grants", byLandlock, unix.EACCES, nil, p.outside(unix.O_RDONLY, readableByAll...)},
+		{"list a folder outside of the grants", byLandlock, unix.EACCES, nil, p.outside(unix.O_RDONLY|unix.O_DIRECTORY, "/", "/proc", "/dev")},
+		{"open /proc/1/environ", byLandlock, unix.EACCES, nil, p.outside(unix.O_RDONLY, "/proc/1/environ")},
 		openat2,
 		open("create a file in /", "", unix.O_RDWR|unix.O_CREAT),
 		open("create a file in /tmp", "", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL),
@@ -148,7 +151,7 @@ func (p Plan) denials(f facts) []denial {
 		sys("pidfd_send_signal", unix.SYS_PIDFD_SEND_SIGNAL, noFD, 0, 0, 0),
 		sys("pidfd_getfd", unix.SYS_PIDFD_GETFD, noFD, 0, 0),
 		sys("clone into a new user namespace", unix.SYS_CLONE, unix.CLONE_NEWUSER|unix.CLONE_FS),
-		{"clone3", bySeccomp, unix.ENOSYS, none, func() error { return rawCall(unix.SYS_CLONE3, 0, 0) }},
+		{"clone3", bySeccomp, unix.ENOSYS, nil, func() error { return rawCall(unix.SYS_CLONE3, 0, 0) }},
 		sys("shmget", unix.SYS_SHMGET, 0, 0, 0),
 		sys("msgget", unix.SYS_MSGGET, nobody, 0),
 		sys("semget", unix.SYS_SEMGET, nobody, 0, 0),
@@ -162,21 +165,21 @@ func (p Plan) denials(f facts) []denial {
 		sys("memfd_secret", unix.SYS_MEMFD_SECRET, noFD),
 		sys("remap_file_pages", unix.SYS_REMAP_FILE_PAGES, 0, 0, 0, 0, 0),
 		// The network.
-		socket("socket AF_INET, stream", unix.AF_INET, unix.SOCK_STREAM, 0, network...),
-		socket("socket AF_INET6, stream", unix.AF_INET6, unix.SOCK_STREAM, 0, network...),
-		socket("socket AF_INET, datagram", unix.AF_INET, unix.SOCK_DGRAM, 0, network...),
-		socket("socket AF_UNIX, stream", unix.AF_UNIX, unix.SOCK_STREAM, 0, network...),
-		socket("socket AF_UNIX, datagram", unix.AF_UNIX, unix.SOCK_DGRAM, 0),
-		socket("socket AF_INET, raw", unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP),
-		socket("socket AF_NETLINK", unix.AF_NETLINK, unix.SOCK_RAW, 0),
-		socket("socket AF_ALG", unix.AF_ALG, unix.SOCK_SEQPACKET, 0),
-		socket("socket AF_VSOCK", unix.AF_VSOCK, unix.SOCK_STREAM, 0),
-		socket("socket AF_PACKET", unix.AF_PACKET, unix.SOCK_RAW, 0),
+		socket("socket AF_INET, stream", unix.AF_INET, unix.SOCK_STREAM, 0, inet),
+		socket("socket AF_INET6, stream", unix.AF_INET6, unix.SOCK_STREAM, 0, inet),
+		socket("socket AF_INET, datagram", unix.AF_INET, unix.SOCK_DGRAM, 0, datagrams),
+		socket("socket AF_UNIX, stream", unix.AF_UNIX, unix.SOCK_STREAM, 0, local),
+		socket("socket AF_UNIX, datagram", unix.AF_UNIX, unix.SOCK_DGRAM, 0, nil),
+		socket("socket AF_INET, raw", unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP, nil),
+		socket("socket AF_NETLINK", unix.AF_NETLINK, unix.SOCK_RAW, 0, nil),
+		socket("socket AF_ALG", unix.AF_ALG, unix.SOCK_SEQPACKET, 0, nil),
+		socket("socket AF_VSOCK", unix.AF_VSOCK, unix.SOCK_STREAM, 0, nil),
+		socket("socket AF_PACKET", unix.AF_PACKET, unix.SOCK_RAW, 0, nil),
 		sys("socketpair", unix.SYS_SOCKETPAIR, noFD, 0, 0, 0),
 		sys("bind", unix.SYS_BIND, noFD, 0, 0),
 		sys("listen", unix.SYS_LISTEN, noFD, 0),
 		{"connect", bySeccomp, unix.EPERM, network, func() error { return rawCall(unix.SYS_CONNECT, noFD, 0, 0) }},
-		{"accept4", bySeccomp, unix.EPERM, []seccomp.Profile{seccomp.Socket}, func() error {
+		{"accept4", bySeccomp, unix.EPERM, listening, func() error {
 			return rawCall(unix.SYS_ACCEPT4, noFD, 0, 0, 0)
 		}},
 		// What nobody has thought of.
@@ -196,7 +199,7 @@ func (p Plan) tryDenials(f facts, sealed bool) []Outcome {
 	for _, d := range all {
 		o := Outcome{Name: d.name, Layer: d.layer, Want: unix.ErrnoName(d.want)}
 		o.Owed = d.layer == byLandlock && f.ABI > 0 || d.layer == bySeccomp && sealed
-		if slices.ContainsFunc(d.under, func(pr seccomp.Profile) bool { return slices.Contains(p.Filter.Profiles, pr) }) {
+		if d.under != nil && d.under(p.Filter) {
 			o.Owed = false
 		}
 		err := errNotTried

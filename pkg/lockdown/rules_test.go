@@ -18,31 +18,40 @@ import (
 func TestADenialIsNotOwedWhereTheProfileNeedsTheThing(t *testing.T) { // not parallel: the probe umask is let through
 	old := unix.Umask(0)
 	t.Cleanup(func() { unix.Umask(old) })
-	owed := func(profiles ...seccomp.Profile) (names []string) {
-		for _, o := range (Plan{Filter: seccomp.Settings{Profiles: profiles}}).tryDenials(facts{}, true) {
+	owed := func(filter seccomp.Settings) (names []string) {
+		for _, o := range (Plan{Filter: filter}).tryDenials(facts{}, true) {
 			if o.Owed {
 				names = append(names, o.Name)
 			}
 		}
 		return names
 	}
-	all, sql, socket := owed(), owed(seccomp.SQL), owed(seccomp.Socket)
+	filters := map[string]seccomp.Settings{
+		"none":   {},
+		"inet":   {Profiles: []seccomp.Profile{seccomp.SQL}, INET: true},
+		"dns":    {Profiles: []seccomp.Profile{seccomp.SQL}, INET: true, DNS: true},
+		"unix":   {Profiles: []seccomp.Profile{seccomp.SQL}, Unix: true},
+		"socket": {Profiles: []seccomp.Profile{seccomp.Socket}},
+	}
 	for _, c := range []struct {
-		name                string
-		always, under, peer bool // owed without a profile, under SQL, under Socket
+		name string
+		work []string // filters with which it is part of the work
 	}{
-		{"mkdirat", true, true, true},
-		{"socket AF_INET, stream", true, false, true},
-		{"socket AF_UNIX, stream", true, false, true},
-		{"socket AF_UNIX, datagram", true, true, true},
-		{"connect", true, false, true},
-		{"accept4", true, true, false},
-		{"bind", true, true, true},
-		{"create a file in /dev/shm", true, true, true},
+		{"mkdirat", nil},
+		{"socket AF_INET, stream", []string{"inet", "dns"}},
+		{"socket AF_INET6, stream", []string{"inet", "dns"}},
+		{"socket AF_INET, datagram", []string{"dns"}},
+		{"socket AF_UNIX, stream", []string{"unix"}},
+		{"socket AF_UNIX, datagram", nil},
+		{"connect", []string{"inet", "dns", "unix"}},
+		{"accept4", []string{"socket"}},
+		{"bind", nil},
+		{"create a file in /dev/shm", nil},
 	} {
-		a, s, p := slices.Contains(all, c.name), slices.Contains(sql, c.name), slices.Contains(socket, c.name)
-		if a != c.always || s != c.under || p != c.peer {
-			t.Errorf("%s: owed %t, under sql %t, under socket %t", c.name, a, s, p)
+		for name, filter := range filters {
+			if got := slices.Contains(owed(filter), c.name); got == slices.Contains(c.work, name) {
+				t.Errorf("%s: owed %t with the filter %s", c.name, got, name)
+			}
 		}
 	}
 }
