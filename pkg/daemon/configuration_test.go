@@ -25,6 +25,22 @@ func run(t *testing.T, env []string, args ...string) (code int, stdout, stderr s
 func TestEveryFaultOfTheConfigurationIsListedAtOnce(t *testing.T) {
 	t.Parallel()
 	faulty := []string{
+		"MCP_SQL_DSN=mysql://u:secret@h/d",
+		"MCP_SQL_DSN_FILE=relative/path",
+		"MCP_SQL_CONNECT_TIMEOUT=0",
+		"MCP_SQL_QUERY_TIMEOUT=10s",
+		"MCP_SQL_POOL_MAX_SIZE=33",
+		"MCP_SQL_APPLICATION_NAME=has space",
+		"MCP_SQL_SEARCH_PATH=a,,b",
+		"MCP_SQL_POOLER=session",
+		"MCP_SQL_MAX_RESULT_BYTES=999",
+		"MCP_SQL_MAX_COST=-1",
+		"MCP_SQL_RECURSIVE=maybe",
+		"MCP_SQL_ALLOW_FUNCTIONS=a(",
+		"MCP_SQL_ALLOW_TYPES=,",
+		"MCP_SQL_ALLOW_RELATIONS=a.t(b",
+		"MCP_SQL_ALLOW_PLAINTEXT=,",
+		"MCP_SQL_ALLOW_UNSAFE_ROLE=maybe",
 		"MCP_SAFE_DATA_DIR=relative/path",
 		"MCP_METRICS_ENABLED=maybe",
 		"MCP_METRICS_CPU_SAMPLE_SECONDS=2.5",
@@ -86,17 +102,25 @@ func TestOneFaultIsEnoughToStopTheStart(t *testing.T) {
 		"MCP_SAFE_DATA_DIR=":                    0,
 		"MCP_SAFE_DATA_DIR=" + file:             2,
 		"MCP_SAFE_DATA_DIR=" + dir + "/missing": 2,
-		"MCP_METRICS_DISK_PATH=" + dir + "/missing":  0, // it may be mounted later; each answer says so
-		"MCP_MAX_CONCURRENT_TOOLS=":                  2,
-		"MCP_TOOL_TIMEOUT_SECONDS=0":                 2,
-		"MCP_TOOL_TIMEOUT_SECONDS=600.000000001":     2,
-		"MCP_TOOL_TIMEOUT_SECONDS=600":               0,
-		"MCP_TOOL_ACQUIRE_TIMEOUT_SECONDS=0":         0,
-		"MCP_MAX_CONCURENT_TOOLS=4":                  2, // a misspelt bound must not be no bound
-		"MCP_SQL_DSN=postgres://u:secret@localhost/": 0, // somebody else's variable, as far as this program goes
-		"mcp_safe_data_dir=" + dir:                   2,
-		"MCPX_SOMETHING=1":                           0,
-		"OTHER_MCP_SAFE_DATA_DIR=" + dir:             0,
+		"MCP_METRICS_DISK_PATH=" + dir + "/missing":                  0, // it may be mounted later; each answer says so
+		"MCP_MAX_CONCURRENT_TOOLS=":                                  2,
+		"MCP_TOOL_TIMEOUT_SECONDS=0":                                 2,
+		"MCP_TOOL_TIMEOUT_SECONDS=600.000000001":                     2,
+		"MCP_TOOL_TIMEOUT_SECONDS=600":                               0,
+		"MCP_TOOL_ACQUIRE_TIMEOUT_SECONDS=0":                         0,
+		"MCP_MAX_CONCURENT_TOOLS=4":                                  2, // a misspelt bound must not be no bound
+		"MCP_SQL_DSN=postgres://u:secret@localhost/":                 0, // nobody is there yet
+		"MCP_SQL_DSN=postgres://u:secret@h/?options=secret":          2,
+		"MCP_SQL_DSN=postgres://u:secret@h/?sslmode=disable":         2,
+		"MCP_SQL_DSN=postgres://u:secret@h/?sslrootcert=/secret":     2,
+		"MCP_SQL_DSN=postgres://u:secret@/?host=" + dir:              0,
+		"MCP_SQL_DSN=postgres://u:secret@/?host=" + dir + "/missing": 2,
+		"MCP_SQL_DSN_FILE=" + dir + "/missing":                       2,
+		"MCP_SQL_DSN_FILE=" + file:                                   2,
+		"MCP_SQL_ALLOW_FUNCTIONS=f":                                  0, // without a database it does not count
+		"mcp_safe_data_dir=" + dir:                                   2,
+		"MCPX_SOMETHING=1":                                           0,
+		"OTHER_MCP_SAFE_DATA_DIR=" + dir:                             0,
 	} {
 		code, stdout, stderr := run(t, []string{setting})
 		if code != want || stdout != "" || (want == 2) != strings.HasPrefix(stderr, "mcp-server-suite: ") {

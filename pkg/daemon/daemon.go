@@ -73,55 +73,80 @@ func Open(c config.Config, allowed lockdown.Cgroup, version string, stderr io.Wr
 }
 
 // offer opens the domains that are enabled and returns what they offer.
-func (d *Daemon) offer(c config.Config, allowed lockdown.Cgroup) (offer surface.Offer, err error) {
+func (d *Daemon) offer(c config.Config, allowed lockdown.Cgroup) (surface.Offer, error) {
+	var o surface.Offer
 	if c.SQL() {
-		policy, err := Policy(c)
-		if err != nil {
+		if err := d.offerSQL(c, &o); err != nil {
 			return surface.Offer{}, err
 		}
-		db, err := Database(c, d.log)
-		if err != nil {
-			return surface.Offer{}, err
-		}
-		d.close = append(d.close, db)
-		tool, err := tools.ReadOnlySQL(policy, db, c.SQLMaxResultBytes)
-		if err != nil {
-			return surface.Offer{}, err
-		}
-		offer.Tools = append(offer.Tools, tool)
-		offer.Resources = append(offer.Resources, tools.PostgresSchema(policy, db))
 	}
 	if c.SafeDataDir != "" {
-		root, err := sandboxfs.Open(sandboxfs.Settings{Dir: c.SafeDataDir, Readers: readers(allowed.Tasks)})
-		if err != nil {
-			return surface.Offer{}, fmt.Errorf("MCP_SAFE_DATA_DIR: %w", err)
-		}
-		d.close = append(d.close, root)
-		if !root.Enterable() {
-			d.log.Warn("no file can be read: this user may not enter the directory", "setting", "MCP_SAFE_DATA_DIR")
-		}
-		tool, err := tools.SandboxFSRead(root)
-		if err != nil {
+		if err := d.offerFiles(c, allowed, &o); err != nil {
 			return surface.Offer{}, err
 		}
-		offer.Tools = append(offer.Tools, tool)
 	}
 	if c.MetricsEnabled {
-		host, err := openHost(c)
-		if err != nil {
-			return surface.Offer{}, fmt.Errorf("MCP_METRICS_*: %w", err)
-		}
-		d.close = append(d.close, host)
-		tool, err := tools.SystemMetrics(host)
-		if err != nil {
+		if err := d.offerMetrics(c, &o); err != nil {
 			return surface.Offer{}, err
 		}
-		offer.Tools = append(offer.Tools, tool)
 	}
 	extra, err := tools.Extra()
-	offer.Tools = append(offer.Tools, extra...)
-	offer.Resources = append(offer.Resources, tools.ExtraResources(c.ServerTitle)...)
-	return offer, err
+	if err != nil {
+		return surface.Offer{}, err
+	}
+	o.Tools = append(o.Tools, extra...)
+	o.Resources = append(o.Resources, tools.ExtraResources(c.ServerTitle)...)
+	return o, nil
+}
+
+func (d *Daemon) offerSQL(c config.Config, o *surface.Offer) error {
+	policy, err := Policy(c)
+	if err != nil {
+		return err
+	}
+	db, err := Database(c, d.log)
+	if err != nil {
+		return err
+	}
+	d.close = append(d.close, db)
+	tool, err := tools.ReadOnlySQL(policy, db, c.SQLMaxResultBytes)
+	if err != nil {
+		return err
+	}
+	o.Tools = append(o.Tools, tool)
+	o.Resources = append(o.Resources, tools.PostgresSchema(policy, db))
+	return nil
+}
+
+func (d *Daemon) offerFiles(c config.Config, allowed lockdown.Cgroup, o *surface.Offer) error {
+	root, err := sandboxfs.Open(sandboxfs.Settings{Dir: c.SafeDataDir, Readers: readers(allowed.Tasks)})
+	if err != nil {
+		return fmt.Errorf("MCP_SAFE_DATA_DIR: %w", err)
+	}
+	d.close = append(d.close, root)
+	if !root.Enterable() {
+		d.log.Warn("no file can be read: this user may not enter the directory", "setting", "MCP_SAFE_DATA_DIR")
+	}
+	tool, err := tools.SandboxFSRead(root)
+	if err != nil {
+		return err
+	}
+	o.Tools = append(o.Tools, tool)
+	return nil
+}
+
+func (d *Daemon) offerMetrics(c config.Config, o *surface.Offer) error {
+	host, err := openHost(c)
+	if err != nil {
+		return fmt.Errorf("MCP_METRICS_*: %w", err)
+	}
+	d.close = append(d.close, host)
+	tool, err := tools.SystemMetrics(host)
+	if err != nil {
+		return err
+	}
+	o.Tools = append(o.Tools, tool)
+	return nil
 }
 
 // writtenWait is the least time to wait for reply bytes, also where a slot is not waited for: an answer gives its bytes

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"slices"
 
 	"mcp-server-suite/pkg/config"
 	"mcp-server-suite/pkg/lockdown"
@@ -60,6 +62,12 @@ func planSQL(c config.Config, p *lockdown.Plan) error {
 	if needs.Roots {
 		for _, folder := range certificates {
 			p.Grants = append(p.Grants, lockdown.Grant{Path: folder, List: true, Optional: true})
+		}
+	}
+	for _, path := range slices.Concat(needs.Files, needs.Folders) {
+		// A rule holds for what is there: what comes later could not be reached.
+		if _, err := os.Stat(path); err != nil {
+			return dsnFault(c, fmt.Errorf("a file or folder that it names cannot be used: %w", errors.Unwrap(err)))
 		}
 	}
 	for _, file := range needs.Files {

@@ -19,7 +19,9 @@ const goldenFile = "testdata/surface.golden.json"
 // shippedSurface returns what the shipped daemon with every tool says in initialize and tools/list.
 func shippedSurface(t *testing.T) (initialize, list json.RawMessage) {
 	t.Helper()
-	s := startAs(t, stage.Options{Env: []string{"MCP_SAFE_DATA_DIR=" + stage.Dir(t)}})
+	s := startAs(t, stage.Options{Env: []string{
+		"MCP_SAFE_DATA_DIR=" + stage.Dir(t), "MCP_SQL_DSN=postgres://mcp_reader@127.0.0.1:1/app",
+	}})
 	initialize = s.handshake(newest)
 	a, err := s.Call("tools/list", "")
 	if err != nil || a.Error != nil {
@@ -123,7 +125,7 @@ func TestSchemasAreWhatStrictClientsAccept(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal(names, []string{"sandbox_fs_read", "system_metrics"}) {
+	if !slices.Equal(names, []string{"read_only_sql", "sandbox_fs_read", "system_metrics"}) {
 		t.Errorf("the shipped tools are %v", names)
 	}
 }
