@@ -14,6 +14,7 @@ pkg/lockdown/enter\.go      G204  the program is our own file, by way of /proc/s
 pkg/lockdown/raw\.go        G103  system calls without a wrapper; the only file of the package with unsafe
 pkg/lockdown/cover\.go      G304  a test build writes where GOCOVERDIR says
 pkg/lockdown/cover\.go      G306  the report is for another user
+pkg/daemon/sql\.go          G115  the setting is between 1 and 32
 pkg/daemon/confine\.go      G115  the setting is between 1 and 256
 pkg/(rawclient|stage)/      G204  proof starts the daemon under test; the daemon links neither (pkg/floors_test.go)
 pkg/(rawclient|latency|demo)/  G304  proof reads the files it was asked to read or has made itself
@@ -25,6 +26,7 @@ pkg/pgstage/                G302  sockets and certificates that another user mus
 pkg/pgstage/                G304  files of a cluster that it made itself
 pkg/pgstage/                G404  which free port is tried first is no secret
 pkg/pgstage/                G702  a test says where the servers are that it wants
+pkg/(demo|latency)/         G703  a copy of the DSN in a folder that was just made
 scripts/mkimage/            G703  who builds says which files are read and written
 pkg/stage/                  G703  a test says where the daemon is that it wants tested
 pkg/(stage|latency|demo)/   G301  the tree is made for the daemon, which runs as another user and must be able to read it

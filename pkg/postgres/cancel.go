@@ -29,7 +29,7 @@ func (c *canceller) HandleCancel(context.Context) {
 	c.done = make(chan struct{})
 	deadline := time.Now().Add(cancelWait)
 	_ = c.conn.Conn().SetDeadline(deadline) // it fails on a closed connection, which needs none
-	go func() {
+	go func() { // #nosec G118 -- the request outlives the context whose end is the reason for it
 		defer close(c.done)
 		ctx, stop := context.WithDeadline(context.Background(), deadline)
 		defer stop()

@@ -67,7 +67,7 @@ func Open(s Settings) (*DB, error) {
 	d.pool, err = puddle.NewPool(&puddle.Config[*conn]{
 		Constructor: d.connect,
 		Destructor:  d.disconnect,
-		MaxSize:     int32(s.PoolSize),
+		MaxSize:     int32(s.PoolSize), // #nosec G115 -- checked to be at most maxPool
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make pool: %w", err)

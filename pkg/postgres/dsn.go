@@ -281,7 +281,6 @@ func (t target) connString(application string) string {
 // sameServer says whether two targets differ in nothing but user and password: the only things that a rotated DSN file
 // may change, because the rights to reach the rest were fixed at the start.
 func (t target) sameServer(other target) bool {
-	t.user, t.password, other.user, other.password = "", "", "", ""
 	return slices.Equal(t.endpoints, other.endpoints) && t.database == other.database && t.tls == other.tls &&
 		t.rootCert == other.rootCert && t.clientCert == other.clientCert && t.private == other.private &&
 		t.attributes == other.attributes

@@ -33,6 +33,9 @@ type Settings struct {
 // maxDSNBytes bounds the DSN file.
 const maxDSNBytes = 64 << 10
 
+// maxPool is far more connections than one daemon has use for.
+const maxPool = 1000
+
 // maxNameBytes is the longest name that PostgreSQL keeps (NAMEDATALEN - 1).
 const maxNameBytes = 63
 
@@ -44,7 +47,7 @@ func (s Settings) check() error {
 		return errors.New("check settings: the DSN file is no absolute path")
 	case s.ConnectTimeout <= 0 || s.QueryTimeout <= 0:
 		return errors.New("check settings: a timeout is missing")
-	case s.PoolSize < 1 || s.ResultBytes < 1 || s.MaxCost < 0 || s.Log == nil:
+	case s.PoolSize < 1 || s.PoolSize > maxPool || s.ResultBytes < 1 || s.MaxCost < 0 || s.Log == nil:
 		return errors.New("check settings: pool size, result bytes, cost or log")
 	case s.ApplicationName == "" || len(s.ApplicationName) > maxNameBytes:
 		return fmt.Errorf("check settings: the application name has 1 to %d bytes", maxNameBytes)
