@@ -96,7 +96,8 @@ func (w tree) missing(text string) []string {
 		case len(words) == 0:
 		case testName.MatchString(s[1]):
 			want(w.tests, s[1], "test")
-		case s[1] == "sandbox_fs_read", s[1] == "system_metrics": // tools, not checks
+		case s[1] == "sandbox_fs_read", s[1] == "system_metrics", s[1] == "read_only_sql": // tools, not checks
+		case s[1] == "temp_file_limit": // a setting of PostgreSQL
 		case checkName.MatchString(s[1]):
 			want(w.checks, s[1], "check")
 		case words[0] == "make" && len(words) == 2:
