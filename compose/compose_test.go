@@ -50,6 +50,9 @@ type volume struct {
 	Bind     struct {
 		Create *bool `yaml:"create_host_path"`
 	} `yaml:"bind"`
+	Volume struct {
+		NoCopy bool `yaml:"nocopy"`
+	} `yaml:"volume"`
 }
 
 var variable = regexp.MustCompile(`\$\{([A-Z_]+):-([^}]*)\}`)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Shows the whole system once on a bare machine: checks for Go, gets the Debian packages that the demo needs (as root it
-# installs what is missing and says so; otherwise it names them and stops), builds, and hands over to `mcp-proof demo`.
+# installs what is missing and says so; otherwise it names them and stops), builds, and hands over to `mcp-proof demo` beside
+# a PostgreSQL.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 GO=${GO:-go}
@@ -35,11 +36,21 @@ while read -r file package why; do
 		echo "demo: needs $package ($why)"
 	}
 done <<<"$needs"
-if [ ${#missing[@]} -gt 0 ]; then
+# Not among them: its package starts a server unless it is kept from it (scripts/postgres.sh).
+database=$(find /usr/lib/postgresql /usr/pgsql-* -path '*/bin/postgres' 2>/dev/null | head -n 1) || true
+[ -n "$database" ] || echo "demo: needs postgresql-15 (the daemon answers queries on it)"
+if [ ${#missing[@]} -gt 0 ] || [ -z "$database" ]; then
 	if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
-		echo "demo: install as root: apt-get install ${missing[*]}" >&2
+		[ ${#missing[@]} -eq 0 ] || echo "demo: install as root: apt-get install ${missing[*]}" >&2
+		[ -n "$database" ] || echo "demo: install as root: scripts/postgres.sh" >&2
 		exit 2
 	fi
+fi
+if [ -z "$database" ]; then
+	echo "demo: installing PostgreSQL; no server of it is started or left behind"
+	scripts/postgres.sh
+fi
+if [ ${#missing[@]} -gt 0 ]; then
 	echo "demo: installing ${missing[*]}"
 	scripts/apt.sh "${missing[@]}"
 else
@@ -47,4 +58,6 @@ else
 fi
 
 ${MAKE:-make} --no-print-directory build
-exec bin/mcp-proof demo
+# A server of its own, which goes again.
+# shellcheck disable=SC2016 # for that shell
+exec scripts/with-postgres.sh sh -c 'exec bin/mcp-proof demo --dsn-file "$POSTGRES_DSN_FILE"'

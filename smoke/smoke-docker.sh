@@ -29,7 +29,8 @@ usage() {
 
 		Needs bash 4.4, coreutils, grep, sed, awk, tar, and a docker CLI of 20.10 or newer with a daemon (DOCKER is the
 		CLI; scripts/ci-dockerd.sh starts a daemon where there is none). What the host sees in /proc needs a daemon on this
-		machine, and trying to write needs root; without them those points are skipped, and say so.
+		machine, and trying to write needs root; what a database shows needs PostgreSQL's programs (Debian:
+		scripts/postgres.sh), from which a server is started here. Without them those points are skipped, and say so.
 
 		No container has a network or outlives the script; containers and volumes are named mcp-smoke-* and labelled
 		$label_key.
@@ -114,6 +115,7 @@ finish() {
 	trap - EXIT
 	trap '' INT TERM
 	remove_ours
+	end_postgres
 	rm -rf "$work"
 	exit $status
 }
@@ -123,7 +125,7 @@ trap 'exit 143' TERM
 
 now() { echo $(($(date +%s%N) / 1000000)); } # ms
 
-for part in gather image process session controls; do
+for part in gather image process session sql controls; do
 	# shellcheck source=/dev/null
 	source "smoke/docker/$part.sh"
 done
@@ -237,6 +239,29 @@ plan_live() {
 	check pids-16 "--pids-limit 16: 20 calls of 1 MiB at once: all served (35)" many_calls 20
 }
 
+# A database: what the tool does, and that what holds without one holds with it.
+plan_sql() {
+	check hard "no DSN: read_only_sql is not offered (27)" sql_offered 'not there'
+	sql_check sql "a DSN in a file that is mounted read-only: read_only_sql is offered (27)" sql_offered there
+	sql_check sql "a join is answered, through a socket's folder without a network (27)" sql_rows
+	sql_check sql "postgres://schema lists the tables (27)" sql_schema
+	sql_check sql "the password is not in docker inspect, docker logs, stderr or an answer (27)" sql_secret
+	sql_check sql-wrong "a password that is rejected: an answer that says so, and nothing of the DSN (27)" sql_rejected
+	sql_check sql-no-file "a DSN file that is not there stops the start: exit 2 (27)" refused_start 2 MCP_SQL_DSN_FILE
+	sql_check sql "writes, two statements, pg_sleep, pg_read_file, COPY: refused, and the table is as before (28)" sql_refused
+	sql_check sql "1000 rows are cut at 50 and say so; 50 rows are not (28)" sql_capped
+	sql_check sql "a cancelled query ends on the server within 3 s, and the session goes on" sql_cancelled
+	sql_check sql "database: the posture has the profile, one folder for sockets, no TCP" sql_posture
+	sql_check sql "database: every thread has NoNewPrivs" host_no_new_privs
+	sql_check sql "database: every thread has empty capability sets" host_capabilities Inh Prm Eff Bnd Amb
+	sql_check sql "database: every thread has one filter more than the runtime's" host_filters
+	sql_check sql "database: every probe is denied, but for a unix socket and connect" probes_all 'socket AF_UNIX, stream' connect
+	sql_check sql "database: execve and mount end the process with 159" probe_kill execve mount
+	sql_check sql-profile "database, images/seccomp.json as the outer profile: a join is answered" sql_rows
+	sql_check sql-profile "database, images/seccomp.json as the outer profile: 20 queries at once" sql_many
+	sql_check sql-small "database, --memory 64m --pids-limit 16: 20 queries at once, all served, exit 0" sql_many
+}
+
 plan_end() {
 	check hard "no container, volume, network or image of this script is left (39)" nothing_left
 }
@@ -287,9 +312,10 @@ label_of() { sed -n "s/.*\"org.opencontainers.image.$1\":\"\([^\"]*\)\".*/\1/p" 
 # The second one is made from a copy elsewhere, which has no git: it is told version and revision.
 build_twice() {
 	local labels copy=$work/copy
-	say "building the image, twice"
+	say "building the image"
 	image_of_script . "$reference" || return
 	first_id=$id
+	[ -z "$self_test" ] || return 0 # the controls need one image only
 	labels=$("$docker" image inspect -f '{{json .Config.Labels}}' "$reference")
 	mkdir "$copy"
 	tar -c --exclude ./.git --exclude ./bin . | tar -x -C "$copy"
@@ -319,8 +345,10 @@ if [ -n "$self_test" ]; then
 	recording=1
 	plan_image
 	plan_live
+	plan_sql
 	plan_end
 	prepare
+	prepare_postgres
 	prepare_controls
 	say "trying the controls"
 	controls
@@ -334,8 +362,10 @@ else
 	plan_image
 	if [ -z "$offline" ]; then
 		prepare
+		prepare_postgres
 		say "starting containers"
 		plan_live
+		plan_sql
 	fi
 	remove_ours
 	plan_end

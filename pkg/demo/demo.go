@@ -27,8 +27,10 @@ checks every answer. It stops at the first claim that does not hold.
 
 Usage: mcp-proof demo [options]
 
-  --daemon PATH   the daemon; default: mcp-server-suite beside this program
-  --json          one JSON object a step, each on its line, instead of the transcript
+  --daemon PATH     the daemon; default: mcp-server-suite beside this program
+  --dsn-file PATH   a file with the DSN of a database like that of scripts/with-postgres.sh, to show
+                    read_only_sql on; without it the database is left out
+  --json            one JSON object a step, each on its line, instead of the transcript
 
 It serves a small folder that it makes for itself and removes. Run by root, the daemon becomes user
 10001. Colours are used on a terminal, unless NO_COLOR is set.
@@ -49,6 +51,7 @@ func Main(args, environ []string, stdout, stderr io.Writer) int {
 	set := flag.NewFlagSet("", flag.ContinueOnError)
 	set.SetOutput(io.Discard) // said below, on one line
 	daemon := set.String("daemon", "", "")
+	dsnFile := set.String("dsn-file", "", "")
 	asJSON := set.Bool("json", false, "")
 	err := set.Parse(args)
 	if err == nil && set.NArg() > 0 {
@@ -68,15 +71,16 @@ func Main(args, environ []string, stdout, stderr io.Writer) int {
 	if *asJSON {
 		view = &lines{out: stdout}
 	}
-	if err := run(*daemon, view); err != nil {
+	if err := run(*daemon, *dsnFile, view); err != nil {
 		fmt.Fprintln(stderr, "mcp-proof demo:", err)
 		return exitNot
 	}
 	return exitHeld
 }
 
-// run plays all steps on a fresh daemon. The error says which step failed and why.
-func run(daemon string, view viewer) error {
+// run plays all steps on a fresh daemon, those about a database where there is a DSN. The error says which step failed and
+// why.
+func run(daemon, dsnFile string, view viewer) error {
 	if daemon == "" {
 		self, err := os.Executable()
 		if err != nil {
@@ -84,7 +88,7 @@ func run(daemon string, view viewer) error {
 		}
 		daemon = filepath.Join(filepath.Dir(self), "mcp-server-suite")
 	}
-	scene, err := build(daemon)
+	scene, err := build(daemon, dsnFile)
 	if err != nil {
 		return fmt.Errorf("prepare the demonstration: %w", err)
 	}
@@ -107,7 +111,7 @@ func run(daemon string, view viewer) error {
 	defer context.AfterFunc(interrupted, client.Kill)()
 	s := &session{Client: client.Within(patience), scene: scene}
 	view.open(opening{daemon, scene.environ(), client.PID()})
-	plan := steps()
+	plan := steps(scene.database != nil)
 	for i, step := range plan {
 		s.step = record{Number: i + 1, Name: step.name, Claim: step.claim}
 		s.show = view.evidence

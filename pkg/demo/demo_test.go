@@ -173,9 +173,9 @@ func TestALieFailsItsStep(t *testing.T) {
 	})
 }
 
-func failsAt(t *testing.T, daemon, step string) {
+func failsAt(t *testing.T, daemon, step string, options ...string) {
 	t.Helper()
-	code, stdout, stderr := play("--daemon", daemon, "--json")
+	code, stdout, stderr := play(append([]string{"--daemon", daemon, "--json"}, options...)...)
 	all := records(t, stdout)
 	if code != 1 || len(all) == 0 || !strings.Contains(stderr, "failed ("+step+")") {
 		t.Fatalf("exit %d where step %q should fail; stderr %q", code, step, stderr)

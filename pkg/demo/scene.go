@@ -40,10 +40,12 @@ type scene struct {
 	tree   string // MCP_SAFE_DATA_DIR
 	daemon string
 	long   string // what the logbook holds
+
+	database *database // nil without one
 }
 
-// build makes the scene. The caller must call remove.
-func build(daemon string) (s *scene, err error) {
+// build makes the scene; dsnFile is "" without a database. The caller must call remove.
+func build(daemon, dsnFile string) (s *scene, err error) {
 	folder, err := os.MkdirTemp("", "mcp-proof-demo-")
 	if err != nil {
 		return nil, fmt.Errorf("make a temporary folder: %w", err)
@@ -75,6 +77,11 @@ func build(daemon string) (s *scene, err error) {
 	if err != nil {
 		return s, err
 	}
+	if dsnFile != "" {
+		if s.database, err = openDatabase(dsnFile, filepath.Join(folder, "secret", "dsn")); err != nil {
+			return s, err
+		}
+	}
 	s.daemon, err = rawclient.Reachable(daemon, filepath.Join(folder, "daemon"))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%s is not there: build it with make build, or name it with --daemon", daemon)
@@ -86,10 +93,14 @@ func (s *scene) remove() { _ = os.RemoveAll(s.folder) } // what stays is in the 
 
 // environ is the daemon's whole environment.
 func (s *scene) environ() []string {
-	return []string{
+	environ := []string{
 		"MCP_SAFE_DATA_DIR=" + s.tree,
 		fmt.Sprintf("MCP_METRICS_CPU_SAMPLE_SECONDS=%g", sample.Seconds()),
 	}
+	if s.database != nil {
+		environ = append(environ, "MCP_SQL_DSN_FILE="+s.database.file)
+	}
+	return environ
 }
 
 // write makes a file that every user may read, with the folders between it and top, whatever the umask says.

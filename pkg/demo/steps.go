@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -20,8 +21,8 @@ type step struct {
 }
 
 // steps is the demonstration, in order. The first opens the session and the last ends it.
-func steps() []step {
-	return []step{
+func steps(withDatabase bool) []step {
+	all := []step{
 		{"handshake", "A session opens with one question: the daemon agrees on the protocol and says what it is.", handshake},
 		{"locked", "Before it read the first byte it had taken its own rights away, and it says which are left.", locked},
 		{"tools", "It offers few tools, marks each as read-only, and accepts no argument that it has not published.", tools},
@@ -38,8 +39,11 @@ func steps() []step {
 		{"bad calls", "A call that is not exactly right is refused, says what to change, and repeats nothing of it.", badCalls},
 		{"bad lines", "A malformed or over-long line is answered, and the session goes on.", badLines},
 		{"cancel", "A cancelled call is not answered.", cancelled},
-		{"end", "At the end of its input the daemon finishes what it has begun, and exits with 0.", end},
 	}
+	if withDatabase {
+		all = append(all, databaseSteps()...)
+	}
+	return append(all, step{"end", "At the end of its input the daemon finishes what it has begun, and exits with 0.", end})
 }
 
 const protocolVersion = "2025-11-25"
@@ -65,8 +69,9 @@ func locked(s *session) error {
 			Level    string `json:"level"`
 			Threads  int    `json:"threads"`
 			Landlock struct {
-				Enforced bool `json:"enforced"`
-				ABI      int  `json:"abi"`
+				Enforced bool  `json:"enforced"`
+				ABI      int   `json:"abi"`
+				TCP      []int `json:"connect_tcp"`
 				Rules    []struct {
 					Path   string   `json:"path"`
 					Rights []string `json:"rights"`
@@ -78,8 +83,10 @@ func locked(s *session) error {
 				Filters  int  `json:"filters"`
 			} `json:"seccomp"`
 			Probes struct {
-				Tried  int `json:"tried"`
-				Denied int `json:"denied"`
+				Tried  int      `json:"tried"`
+				Denied int      `json:"denied"`
+				Open   []string `json:"open"`
+				Other  int      `json:"other"`
 			} `json:"probes"`
 		} `json:"posture"`
 	}
@@ -97,16 +104,26 @@ func locked(s *session) error {
 			}
 		}
 	}
+	if len(p.Landlock.TCP) > 0 {
+		s.answered("connections by TCP to the ports %v", p.Landlock.TCP)
+	}
 	s.answered("%d forbidden things tried, %d denied", p.Probes.Tried, p.Probes.Denied)
+	if left := strings.Join(p.Probes.Open, "; "); left != "" {
+		s.answered("left for the database: %s; and connect, to that port", left)
+	}
 	switch {
 	case p.Level != "full" || !p.Landlock.Enforced || !p.Seccomp.Enforced:
 		return errors.New("that is not the whole")
 	case p.Seccomp.Filters != p.Seccomp.Before+1:
 		return errors.New("its own filter is not on every thread")
-	case p.Probes.Tried == 0 || p.Probes.Tried != p.Probes.Denied:
+	case p.Probes.Tried == 0 || p.Probes.Tried != p.Probes.Denied+len(p.Probes.Open)+p.Probes.Other,
+		!slices.Equal(p.Probes.Open, s.scene.sockets()), s.scene.database == nil && p.Probes.Other != 0:
 		return errors.New("not everything was denied")
+	case !slices.Equal(p.Landlock.TCP, s.scene.ports()):
+		return errors.New("it may connect to other ports than the database's")
 	}
-	s.checked("both layers are in force, nothing can be written, and everything that was tried was denied")
+	s.checked("both layers are in force, nothing can be written, and everything that was tried was denied%s",
+		map[bool]string{true: " but what the database needs"}[s.scene.database != nil])
 	return nil
 }
 
@@ -140,10 +157,15 @@ func handshake(s *session) error {
 		return fmt.Errorf("it agrees on %q, not on %s", hello.ProtocolVersion, protocolVersion)
 	case hello.ServerInfo.Name == "" || hello.ServerInfo.Version == "":
 		return errors.New("it does not say what it is")
-	case len(hello.Capabilities) != 1 || hello.Capabilities["tools"] == nil:
-		return fmt.Errorf("it claims %d capabilities where tools is all it should have", len(hello.Capabilities))
 	}
-	s.checked("the version is the one asked for; tools are the only capability it claims")
+	claimed, right := slices.Sorted(maps.Keys(hello.Capabilities)), []string{"tools"}
+	if s.scene.database != nil {
+		right = []string{"resources", "tools"}
+	}
+	if !slices.Equal(claimed, right) {
+		return fmt.Errorf("it claims %q where %q is all it should have", claimed, right)
+	}
+	s.checked("the version is the one asked for; it claims no capability but %s", strings.Join(right, " and "))
 	return nil
 }
 
@@ -198,7 +220,11 @@ func tools(s *session) error {
 			return fmt.Errorf("%s is not marked read-only, or takes arguments that it does not publish", t.Name)
 		}
 	}
-	for _, name := range []string{"sandbox_fs_read", "system_metrics"} {
+	right := []string{"sandbox_fs_read", "system_metrics"}
+	if s.scene.database != nil {
+		right = append(right, "read_only_sql")
+	}
+	for _, name := range right {
 		if !slices.Contains(names, name) {
 			return fmt.Errorf("%s is not offered", name)
 		}

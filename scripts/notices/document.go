@@ -53,6 +53,11 @@ const afterTable = `
 modules with their checksums. The versions of the C libraries are those of Debian 12, on which releases are built; a
 program that was built elsewhere has the versions of that system.
 
+pg_query_go is libpg_query in C: the parser of PostgreSQL 17 (PostgreSQL licence), with what it has taken over from the
+BSDs (BSD-3-Clause, ISC), fast-hash (MIT) and a header of Henry Spencer's regular expressions, code that Bison has written
+(GPL-3.0-or-later with an exception that leaves the licence of the parser to its authors), protobuf-c and xxHash
+(BSD-2-Clause). The terms of each stand in its section below.
+
 ## The libraries under the LGPL, and how to exchange them
 
 The program is linked statically with libseccomp and with the GNU C Library. Both are free software under the GNU

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -135,6 +136,47 @@ func TestLicenceOfAFolderInsideAModuleIsFound(t *testing.T) {
 	want := []string{"LICENSE", "NOTICE.txt", "internal/COPYING", "internal/theirs/License-MIT"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestTermsInTheCFilesOfPostgresParserAreInTheDocument(t *testing.T) {
+	text, err := document(modules(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, holder := range []string{
+		"Yann Collet", "the protobuf-c authors", "Todd C. Miller", "Eric P. Allman", "Zilong Tan", "Henry Spencer",
+		"PostgreSQL Global Development Group", "As a special exception, you may create a larger work",
+	} {
+		if !strings.Contains(text, holder) {
+			t.Errorf("nothing of %q", holder)
+		}
+	}
+}
+
+func TestEachLicenceInACFileIsFoundOnce(t *testing.T) {
+	const licence = "/*-\n * Copyright (c) 1992 Somebody\n *\n *\tRedistribution is permitted.\n */\nint i;\n"
+	holders := regexp.MustCompile("Ours")
+	dir := t.TempDir()
+	put := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := embeddedLicences(dir, holders); err == nil {
+		t.Error("no file, and no error")
+	}
+	put("a.c", "/* Copyright (c) 1996 Ours */\n"+licence)
+	put("b.h", licence)
+	got, err := embeddedLicences(dir, holders)
+	want := []string{"Copyright (c) 1992 Somebody\n\nRedistribution is permitted."}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+	put("c.c", "/* Copyright (C) 2001 Others */")
+	if _, err := embeddedLicences(dir, holders); err == nil || !strings.Contains(err.Error(), "c.c") {
+		t.Errorf("a copyright without terms: %v", err)
 	}
 }
 

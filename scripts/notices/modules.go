@@ -17,17 +17,29 @@ import (
 // these modules that says otherwise in a file of its own is found by [licenceFiles].
 var licences = map[string]string{
 	"github.com/google/jsonschema-go":        "MIT",
+	"github.com/jackc/pgpassfile":            "MIT",
+	"github.com/jackc/pgservicefile":         "MIT",
+	"github.com/jackc/pgx/v5":                "MIT",
+	"github.com/jackc/puddle/v2":             "MIT",
 	"github.com/modelcontextprotocol/go-sdk": "Apache-2.0 AND MIT", // contributions from before the change stay MIT
-	"github.com/prometheus/procfs":           "Apache-2.0",
-	"github.com/seccomp/libseccomp-golang":   "BSD-2-Clause",
-	"github.com/segmentio/asm":               "MIT",
-	"github.com/segmentio/encoding":          "MIT",
-	"github.com/yosida95/uritemplate/v3":     "BSD-3-Clause",
-	"golang.org/x/oauth2":                    "BSD-3-Clause",
-	"golang.org/x/sync":                      "BSD-3-Clause",
-	"golang.org/x/sys":                       "BSD-3-Clause",
-	"golang.org/x/text":                      "BSD-3-Clause",
-	"golang.org/x/time":                      "BSD-3-Clause",
+	"github.com/pganalyze/pg_query_go/v6": "BSD-3-Clause AND PostgreSQL AND BSD-2-Clause AND ISC AND MIT AND Spencer-99 AND " +
+		"(GPL-3.0-or-later WITH Bison-exception-2.2)",
+	"github.com/prometheus/procfs":         "Apache-2.0",
+	"github.com/seccomp/libseccomp-golang": "BSD-2-Clause",
+	"github.com/segmentio/asm":             "MIT",
+	"github.com/segmentio/encoding":        "MIT",
+	"github.com/yosida95/uritemplate/v3":   "BSD-3-Clause",
+	"golang.org/x/oauth2":                  "BSD-3-Clause",
+	"golang.org/x/sync":                    "BSD-3-Clause",
+	"golang.org/x/sys":                     "BSD-3-Clause",
+	"golang.org/x/text":                    "BSD-3-Clause",
+	"golang.org/x/time":                    "BSD-3-Clause",
+	"google.golang.org/protobuf":           "BSD-3-Clause",
+}
+
+// embedding gives the modules that hold C code of others the copyright holders whose terms their licence files state.
+var embedding = map[string]*regexp.Regexp{
+	"github.com/pganalyze/pg_query_go/v6": regexp.MustCompile(`PostgreSQL Global Development Group|pganalyze|Lukas Fittl`),
 }
 
 // module is a Go module that the daemon links.
@@ -41,6 +53,7 @@ type module struct {
 // is the root of the repository, goCommand the go command.
 func linked(root, goCommand string) ([]module, error) {
 	found := map[string]*module{}
+	folders := map[string]string{}
 	files := map[string][]string{} // module path -> licence files
 	for _, arch := range []string{"amd64", "arm64"} {
 		// The tags are those of scripts/build.sh; [matches] compares the result with what a program says of itself.
@@ -66,6 +79,7 @@ func linked(root, goCommand string) ([]module, error) {
 				return nil, fmt.Errorf("list modules: %s is replaced; whose licence holds then, a person must say", path)
 			}
 			found[path] = &module{path: path, version: version}
+			folders[path] = dir
 			files[path] = append(files[path], licenceFiles(dir, pkg)...)
 		}
 	}
@@ -87,13 +101,20 @@ func linked(root, goCommand string) ([]module, error) {
 		if m.texts == "" {
 			return nil, fmt.Errorf("read licence of %s: it has no file that looks like one", path)
 		}
+		if holders := embedding[path]; holders != nil {
+			inside, err := embeddedLicences(folders[path], holders)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", path, err)
+			}
+			m.texts += strings.Join(slices.Concat([]string{""}, inside, []string{""}), "\n--------\n\n")
+		}
 		all = append(all, *m)
 	}
 	slices.SortFunc(all, func(a, b module) int { return strings.Compare(a.path, b.path) })
 	return all, nil
 }
 
-var licenceName = regexp.MustCompile(`(?i)^(un)?(licen[cs]e|copying|notice|patents)([.-].*)?$`)
+var licenceName = regexp.MustCompile(`(?i)^(un)?(licen[cs]e|copying|copyright|notice|patents)([.-].*)?$`)
 
 // licenceFiles returns the licence files of a package's folder and of all folders above it up to the module's own: a
 // folder with somebody else's code in it has a file of its own.

@@ -164,5 +164,24 @@ controls() {
 	control soft-links 'refused: .*NOT_FOUND' "calls that are refused" many_calls 20 BUSY
 	control soft-memory 'OOMKilled and exit code: (true|false [1-9])' "too little memory" many_calls 100 BUSY
 	control soft-pids 'OOMKilled and exit code: false' "too few threads" many_calls 20
+
+	control soft-rubbish 'no answer to call 2' "a program that prints its version" sql_offered 'not there'
+	control hard 'is not offered' "a daemon without a database" sql_offered there
+	sql_control sql 'is offered' "a daemon with one" sql_offered 'not there'
+	sql_control soft-sql-other 'the join: ' "another database" sql_rows
+	sql_control soft-sql-other 'postgres://schema: ' "another database" sql_schema
+	sql_control soft-sql-env 'the password is in inspect' "a DSN in the environment" sql_secret
+	sql_control sql-edit-log 'the password is in logs' "a log that repeats the DSN" sql_secret
+	sql_control sql 'not rejected: ' "a password that is right" sql_rejected
+	sql_control sql-edit-served 'WITH gone' "a write that is not refused" sql_refused
+	sql_control sql-edit-deletes 'the table was' "a table that has changed" sql_refused
+	sql_control sql-edit-cap '1000 rows' "a result that does not say that it is cut" sql_capped
+	sql_control sql 'still runs' "a query that nobody cancels" sql_cancelled nothing
+	sql_control hard 'not the one for a database' "a daemon without a database" sql_posture
+	sql_control soft-sql-seccomp 'not the one for|opt_outs' "a daemon without a filter" sql_posture
+	sql_control sql 'left open: ' "a socket that is left for a database" probes_all
+	sql_control soft-sql-seccomp 'left open: ' "a daemon without a filter" probes_all 'socket AF_UNIX, stream' connect
+	sql_control soft-sql-small 'no answer|does not serve' "too few threads" sql_many
+
 	control hard 'container: ' "a container that is left" with_leftover nothing_left
 }

@@ -12,9 +12,21 @@ off=(-e MCP_LANDLOCK=off -e MCP_SECCOMP=off -e MCP_ALLOW_PRIVILEGED=true)
 # target NAME: sets image, flags and arguments (the command); folder is where what was gathered about it is kept. The
 # volume and the soft images are made by prepare and prepare_controls.
 target() {
+	local database=(-v "$pg/s:/run/postgresql:ro" -e MCP_SQL_DSN_FILE=/run/secrets/dsn)
 	image=$reference arguments=() folder=$work/target-$1 volume=$run_id-data
 	flags=("${network[@]}")
 	case $1 in
+	sql | sql-edit-*) flags+=("${outer[@]}" "${data[@]}" "${database[@]}" -v "$pg/dsn:/run/secrets/dsn:ro") ;;
+	sql-profile)
+		flags+=("${outer[@]}" "${data[@]}" "${database[@]}" -v "$pg/dsn:/run/secrets/dsn:ro")
+		flags+=(--security-opt seccomp=images/seccomp.json)
+		;;
+	sql-small)
+		flags+=("${outer[@]}" "${data[@]}" "${database[@]}" -v "$pg/dsn:/run/secrets/dsn:ro")
+		flags+=(--pids-limit 16 --memory 64m --memory-swap 64m)
+		;;
+	sql-wrong) flags+=("${outer[@]}" "${data[@]}" "${database[@]}" -v "$pg/dsn-wrong:/run/secrets/dsn:ro") ;;
+	sql-no-file) flags+=("${outer[@]}" "${data[@]}" "${database[@]}") ;;
 	hard | soft-client | edit-*) flags+=("${outer[@]}" "${data[@]}") ;;
 	bare | soft-dirty) flags+=("${data[@]}") ;;
 	unconfined) flags+=("${data[@]}" --security-opt seccomp=unconfined) ;;
@@ -47,6 +59,14 @@ target() {
 	soft-memory) flags+=("${outer[@]}" "${data[@]}" --memory 8m --memory-swap 8m) ;;
 	soft-pid) flags+=("${outer[@]}" "${data[@]}" --pid host) ;;
 	soft-init) flags+=("${data[@]}" --init) ;;
+	soft-sql-other) flags+=("${outer[@]}" "${data[@]}" "${database[@]}" -v "$pg/dsn-other:/run/secrets/dsn:ro") ;;
+	soft-sql-env) flags+=("${outer[@]}" "${data[@]}" -v "$pg/s:/run/postgresql:ro" -e "MCP_SQL_DSN=$(cat "$pg/dsn")") ;;
+	soft-sql-seccomp)
+		flags+=("${outer[@]}" "${data[@]}" "${database[@]}" -v "$pg/dsn:/run/secrets/dsn:ro" -e MCP_SECCOMP=off)
+		;;
+	soft-sql-small)
+		flags+=("${outer[@]}" "${data[@]}" "${database[@]}" -v "$pg/dsn:/run/secrets/dsn:ro" --pids-limit 3)
+		;;
 	image-*) flags+=("${outer[@]}") image=$run_id:${1#image-} ;;
 	*) bail_out "there is no target $1" ;;
 	esac
@@ -239,6 +259,7 @@ gather_live() {
 	local id begin rc=0
 	open_client
 	initialize 2025-11-25 >&"$to"
+	if [[ $folder == */target-sql ]]; then query 99 'SELECT 1' >&"$to" && await_answer 99; fi # a connection is open
 	for id in $(seq 100 119); do read_call "$id" big.txt ',"max_bytes":1048576' >&"$to"; done
 	for id in 1 $(seq 100 119); do await_answer "$id" || break; done
 	"$docker" top "$container" >"$at/top" 2>&1 || true

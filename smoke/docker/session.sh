@@ -252,6 +252,8 @@ terminal_notice() { # FLAGS...
 	[ $rc -eq 0 ] || fail "no word about the terminal"
 }
 
+many_answered() { [ -e "$at/over" ] || [ "$(grep -c '"id":1[0-9][0-9],$' "$at/out")" -ge "$1" ] 2>/dev/null; }
+
 # many_calls COUNT [REASON]: reads of 1 MiB, all at once; each must have its answer, and REASON is the only refusal
 # that is one. The second of each ten is of control characters: six bytes each on the wire, and that twice.
 # The container is kept until its end was read. No log driver: docker would write all of it to disk as well.
@@ -266,9 +268,14 @@ many_calls() {
 			read_call "$id" "$([ $((id % 10)) -eq 1 ] && echo control.txt || echo big.txt)" ',"max_bytes":1048576'
 		done
 	} >"$at/in"
-	timeout -k 5 120 "$docker" run -i --log-driver none --name "$container" --label "$label" "${flags[@]}" "$image" \
-		<"$at/in" 2>"$at/err" |
-		grep -oE '^\{"jsonrpc":"2.0","id":[0-9]+,|\\"reason\\":\\"[A-Z_]+|"isError":(true|false)\}\}$' >"$at/out" || rc=$?
+	rm -f "$at/over"
+	# The input stays open until all is answered: behind its end there are six seconds, which a busy machine may need.
+	{ cat "$at/in" && await 100 many_answered "$1"; } | {
+		timeout -k 5 120 "$docker" run -i --log-driver none --name "$container" --label "$label" "${flags[@]}" "$image" \
+			2>"$at/err" || true
+		: >"$at/over"
+	} |
+		grep --line-buffered -oE '^\{"jsonrpc":"2.0","id":[0-9]+,|\\"reason\\":\\"[A-Z_]+|"isError":(true|false)\}\}$' >"$at/out" || rc=$?
 	state=$("$docker" inspect -f '{{.State.OOMKilled}} {{.State.ExitCode}}' "$container" 2>/dev/null) || true
 	"$docker" rm -f "$container" >/dev/null 2>&1 || true
 	[ "$state" = 'false 0' ] ||
