@@ -27,22 +27,25 @@ type Table struct {
 // Query runs a statement and returns its rows, at most as many as were approved. An error is a *problem.Problem for the
 // caller, the context's where that has ended, or a fault.
 //
-// A statement that is interrupted before the first row because the server is being shut down (57P01) is run once more on a
-// new connection, which may lead to another server. One whose connection breaks without a word is not: a statement for
-// which the server's memory is too small would kill it twice.
+// A statement that is interrupted before the first row because the server is being shut down (57P01) is run once more
+// on a new connection, which may lead to another server. One whose connection breaks without a word is not: a statement
+// for which the server's memory is too small would kill it twice.
 func (d *DB) Query(ctx context.Context, statement pgpolicy.Approved) (Table, error) {
 	if d.settings.MaxCost > 0 {
 		if err := d.affordable(ctx, statement); err != nil {
 			return Table{}, err
 		}
 	}
-	return d.run(ctx, job{text: statement.Text(), rows: statement.MaxRows(), bytes: d.settings.ResultBytes})
+	return d.run(ctx, job{
+		text: statement.Text(), rows: statement.MaxRows(), bytes: d.settings.ResultBytes, plan: statement.Explain(),
+	})
 }
 
 // job is one statement for the server.
 type job struct {
 	text        string
 	rows, bytes int
+	plan        bool // it has no LIMIT of its own: more rows than the bound are dropped
 }
 
 func (d *DB) run(ctx context.Context, j job) (Table, error) {
@@ -98,8 +101,9 @@ var (
 	errEscaped = errors.New("run statement: the transaction ended inside the statement")
 	// errTooMany: more rows came than the statement could give, so it is not the one that was approved.
 	errTooMany = errors.New("run statement: more rows than were approved")
-	// errEmpty: a step of the flight did not answer as it must.
-	errEmpty = errors.New("run statement: the session could not be pinned")
+	// errUnpinned: a step before the statement did not answer as it must, so the statement, had it run, would have run with
+	// other settings than ours; the server skips it, and the caller is not to blame.
+	errUnpinned = errors.New("run statement: the session could not be pinned")
 )
 
 // flight is one statement on its way.
@@ -144,7 +148,7 @@ func (f *flight) fly(ctx context.Context) error {
 		return errEscaped
 	}
 	// A cancel request that has ended nothing came too late, or is to come: it must not meet the next statement.
-	f.clean = rest == nil && f.conn.TxStatus() == idle
+	f.clean = rest == nil && f.conn.TxStatus() == idle && (stop.Err() == nil || f.ended)
 	return outcome
 }
 
@@ -159,7 +163,7 @@ func (f *flight) read(p *pgconn.Pipeline, stop context.CancelFunc) error {
 		answer, err := p.GetResults()
 		if err != nil {
 			if first == nil {
-				first = err
+				first = before(step, err)
 			}
 			if !f.survives(err) {
 				return first
@@ -169,20 +173,34 @@ func (f *flight) read(p *pgconn.Pipeline, stop context.CancelFunc) error {
 		switch r := answer.(type) {
 		case *pgconn.PipelineSync:
 			if first == nil && step < steps {
-				return errEmpty
+				return errUnpinned
 			}
 			return first
 		case *pgconn.ResultReader:
-			if err := f.take(step, r, stop); first == nil {
-				first = err
+			if err := f.take(step, r, stop); err != nil && first == nil {
+				first = before(step, err)
 			}
 			if f.conn.IsClosed() {
 				return first // also nil: a row was too long
 			}
 		default:
-			return errEmpty
+			return errUnpinned
 		}
 	}
+}
+
+// before marks what goes wrong before the caller's statement, unless it is the server that ends or is out of something
+// (classes 08, 40, 53 and 57, as for any statement).
+func before(step int, err error) error {
+	var server *pgconn.PgError
+	if step >= statement || !errors.As(err, &server) {
+		return err
+	}
+	switch server.Code[:min(2, len(server.Code))] {
+	case "08", "40", "53", "57":
+		return err
+	}
+	return fmt.Errorf("%w (SQLSTATE %s)", errUnpinned, printable(server.Code))
 }
 
 // survives says whether the connection goes on after an error.
@@ -207,8 +225,11 @@ func (f *flight) close(r *pgconn.ResultReader) error {
 	return err
 }
 
-// steps are the answers before the first synchronisation point.
-const steps = 3
+// steps are the answers before the first synchronisation point; the last is the statement's.
+const (
+	statement = 2
+	steps     = statement + 1
+)
 
 func (f *flight) take(step int, r *pgconn.ResultReader, stop context.CancelFunc) error {
 	switch step {
@@ -222,7 +243,7 @@ func (f *flight) take(step int, r *pgconn.ResultReader, stop context.CancelFunc)
 
 func (f *flight) pinned(r *pgconn.ResultReader) error {
 	if !r.NextRow() {
-		return errors.Join(errEmpty, f.close(r))
+		return errors.Join(errUnpinned, f.close(r))
 	}
 	f.table.InRecovery = string(r.Values()[0]) == "t"
 	return f.close(r)
@@ -239,19 +260,21 @@ func (f *flight) rows(r *pgconn.ResultReader, stop context.CancelFunc) error {
 		f.table.Types = append(f.table.Types, rowjson.TypeName(field.DataTypeOID))
 	}
 	encoder := rowjson.New(columns, rowjson.Limits{Rows: f.job.rows, Bytes: f.job.bytes})
-	var over error
+	over := false
 	for n := 0; r.NextRow(); n++ {
 		f.landed = true
-		if n > f.job.rows+spareRows {
+		if over = n > f.job.rows+spareRows; over {
 			stop()
-			over = errTooMany
 			break
 		}
 		encoder.Row(r.Values())
 	}
 	err := f.close(r)
-	if over != nil {
-		return over
+	switch {
+	case over && f.job.plan:
+		err = nil // that it was stopped
+	case over:
+		return errTooMany
 	}
 	f.table.Rows, f.table.Count, f.table.Flagged = encoder.JSON(), encoder.Count(), encoder.Flagged()
 	f.table.TruncatedBy = encoder.Truncated()

@@ -94,7 +94,7 @@ func answer(p *pgconn.Pipeline) (rows [][]string, err error) {
 		r, isRows := results.(*pgconn.ResultReader)
 		if !isRows {
 			if step != questions {
-				return nil, errEmpty
+				return nil, errUnpinned
 			}
 			return rows, nil
 		}

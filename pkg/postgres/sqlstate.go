@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -64,11 +66,11 @@ func refusal(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if errors.Is(err, errEscaped) || errors.Is(err, errTooMany) || errors.Is(err, errUnpinned) {
+		return err // ours, and no reason to repeat
+	}
 	var server *pgconn.PgError
 	if !errors.As(err, &server) {
-		if p := unreachable(err); p != nil {
-			return p
-		}
 		return problem.New(problem.DBInterrupted, "the connection to the database broke; repeat")
 	}
 	state := server.Code
@@ -123,8 +125,8 @@ func unreachable(err error) *problem.Problem {
 			return problem.New(problem.DBRejected, "the role may not connect to this database (SQLSTATE 42501)")
 		case "53300":
 			return problem.New(problem.DBBusy, "the database has no connection free (SQLSTATE 53300); wait and repeat")
-		case "57P03":
-			return problem.New(problem.DBUnavailable, "the database is starting, stopping or recovering (SQLSTATE 57P03)")
+		case "57P01", "57P02", "57P03", "57P05":
+			return problem.New(problem.DBUnavailable, "the database is starting, stopping or recovering (SQLSTATE "+server.Code+")")
 		case "08P01":
 			return problem.New(problem.DBRejected, "the server, or a pooler in between, rejects the protocol (SQLSTATE 08P01)")
 		}
@@ -139,7 +141,9 @@ func unreachable(err error) *problem.Problem {
 		return problem.New(problem.DBRejected, "the database does not offer TLS, which sslmode asks for")
 	}
 	var connect *pgconn.ConnectError
-	if errors.As(err, &connect) {
+	var operation *net.OpError
+	if errors.As(err, &connect) || errors.As(err, &operation) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, pgconn.ErrConnClosed) {
 		return problem.New(problem.DBUnavailable, "the database cannot be reached; wait and repeat")
 	}
 	return nil
