@@ -203,9 +203,12 @@ func (d *DB) acquire(ctx context.Context) (*puddle.Resource[*conn], error) {
 	}
 }
 
-// silent says whether nothing has come on an idle connection. What comes there is its end, with or without a last word of
-// the server's (57P01, 57P05), and to see that before a statement is sent is better than to wonder afterwards whether the
-// statement was the reason. One read(2) of a socket that does not block: 1 us.
+// silent says whether nothing has come on an idle connection. What comes there is its end, with or without a last word
+// of the server's (57P01, 57P05), and to see that before a statement is sent is better than to wonder afterwards
+// whether the statement was the reason. One read(2) of a socket that does not block: 1 us.
+//
+// It must not wait for its turn to read: after a slow write pgconn leaves a goroutine behind that reads until the next
+// answer comes.
 func (c *conn) silent() bool {
 	raw := c.Conn()
 	if encrypted, ok := raw.(*tls.Conn); ok {
@@ -221,10 +224,7 @@ func (c *conn) silent() bool {
 	}
 	var b [1]byte // lost when there is one, with the connection
 	var read error
-	err = access.Read(func(fd uintptr) bool {
-		_, read = syscall.Read(int(fd), b[:])
-		return true
-	})
+	err = access.Control(func(fd uintptr) { _, read = syscall.Read(int(fd), b[:]) })
 	return err == nil && read == syscall.EAGAIN
 }
 
