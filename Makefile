@@ -88,8 +88,11 @@ image: ## the container image as one archive in bin/image, the same bytes each t
 	@GO='$(GO)' VERSION='$(VERSION)' scripts/image.sh
 
 .PHONY: bench
-bench: build wiretest ## latency and throughput of the built daemon, measured by bin/mcp-proof
-	bin/mcp-proof latency
+bench: build wiretest ## latency and throughput of the built daemon, measured by bin/mcp-proof (queries: where PostgreSQL is installed)
+	@if [ -n "$$(find /usr/lib/postgresql /usr/pgsql-* -path '*/bin/postgres' 2>/dev/null)" ]; then \
+		MORE_SQL=pkg/latency/readings.sql scripts/with-postgres.sh \
+			sh -c 'exec bin/mcp-proof latency --dsn-file "$$POSTGRES_SOCKET_DSN_FILE"'; \
+	else bin/mcp-proof latency; fi
 
 .PHONY: demo
 demo: ## the whole system once, from a bare machine (as root it installs the Debian packages that are missing)

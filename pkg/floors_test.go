@@ -146,6 +146,7 @@ var seats = map[string]seat{
 		map[string]string{
 			"postgres": "the protocol, TLS and cancelling; pgconn alone: pgx above it would choose how a text is sent",
 			"pgstage":  "fills the databases of tests",
+			"latency":  "the bare program that queries are compared with",
 		},
 	},
 	"github.com/jackc/puddle": {
@@ -215,6 +216,7 @@ var seats = map[string]seat{
 			"seccomp":     "error numbers",
 			"daemon":      "signal numbers",
 			"command":     "signal numbers",
+			"postgres":    "a look at a socket that does not wait",
 			"rawclient":   "user and process group of the daemon under test",
 			"latency":     "resource usage of the daemon under test",
 			"pgstage":     "user and process group of the servers it starts",

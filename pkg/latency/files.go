@@ -29,11 +29,12 @@ type files struct {
 	daemon   string
 	wiretest string
 	self     string // this program, for the bare programs
+	dsn      string // a file with the DSN of the database, "" if there is none
 }
 
-// layOut takes the paths of the daemon and of its test build ("" if that is not wanted). It writes the served folder, with
+// layOut takes the paths of the daemon, of its test build and of the DSN file ("" if that is not wanted). It writes the served folder, with
 // the programs beside it where another user can reach them. The caller must call remove.
-func layOut(daemon, wiretest string) (f *files, err error) {
+func layOut(daemon, wiretest, dsnFile string) (f *files, err error) {
 	folder, err := os.MkdirTemp("", "mcp-proof-latency-")
 	if err != nil {
 		return nil, fmt.Errorf("make a temporary folder: %w", err)
@@ -59,6 +60,11 @@ func layOut(daemon, wiretest string) (f *files, err error) {
 	} {
 		path := filepath.Join(f.tree, name)
 		if err = errors.Join(os.WriteFile(path, prose(size), 0o644), os.Chmod(path, 0o644)); err != nil {
+			return f, err
+		}
+	}
+	if dsnFile != "" {
+		if f.dsn, err = handDSN(dsnFile, filepath.Join(folder, "database")); err != nil {
 			return f, err
 		}
 	}

@@ -5,12 +5,16 @@ says which of the project's promises about speed and memory are met on this mach
 
 Usage: mcp-proof latency [options]
 
-  --quick            3 short rounds, about 15 s, instead of 15, about 90 s
+  --quick            3 short rounds, about 15 s, instead of 12, about 75 s; twice that with SQL
   --rounds N         blocks of each program
   --block DURATION   length of one block, for example 350ms
   --pause DURATION   how long the client is busy with itself between two calls, not timed (20us)
   --only A,B         some measures only: call, call-tight, file-64k, file-1k, lock-down, in-flight,
-                     start, idle, large, threads
+                     start, idle, large, threads, sql-1, sql-50, sql-sum, sql-text, sql-flight,
+                     sql-mixed, sql-value, sql-rows
+  --dsn-file PATH    a file with the DSN of a database that holds what pkg/latency/readings.sql
+                     makes, as that of make bench does; without it nothing named sql- is measured
+  --calls N          queries of sql-mixed (100000)
   --json             everything that was measured, as one JSON object
   --daemon PATH      the daemon; default: mcp-server-suite beside this program
   --wiretest PATH    the daemon with the test tool rows (make wiretest builds it); default:

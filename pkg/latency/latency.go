@@ -31,11 +31,15 @@ type options struct {
 	Block            time.Duration // length of one block
 	Pause            time.Duration // of the client between two calls
 	Only             []string      // measures; nil is all
+	DSNFile          string        // path; "" if there is no database
+	Calls            int           // mixed calls of read_only_sql
 	JSON             bool
 
-	peer        string // echo or file: be a bare program
+	peer        string // echo, file or sql: be a bare program
 	answerBytes int
 	file        string
+	connections int
+	serial      bool
 }
 
 // Bounds of the command line, so that a run ends.
@@ -43,6 +47,9 @@ const (
 	maxRounds = 1000
 	maxBlock  = time.Minute
 	maxPause  = 10 * time.Millisecond
+	maxCalls  = 1_000_000
+
+	maxConnections = 64 // of a bare program
 )
 
 // defaultPause is how long the client is busy with itself between two calls, outside of what is timed. It decides how the
@@ -60,6 +67,9 @@ type measurement struct {
 }
 
 func (m *measurement) wants(measure string) bool {
+	if isQuery(measure) && m.DSNFile == "" {
+		return false
+	}
 	return m.Only == nil || slices.Contains(m.Only, measure)
 }
 
@@ -106,14 +116,18 @@ func parse(args []string) (o options, err error) {
 	set.StringVar(&o.peer, "peer", "", "")
 	set.IntVar(&o.answerBytes, "answer-bytes", 0, "")
 	set.StringVar(&o.file, "file", "", "")
+	set.StringVar(&o.DSNFile, "dsn-file", "", "")
+	set.IntVar(&o.Calls, "calls", 0, "")
+	set.IntVar(&o.connections, "connections", 1, "")
+	set.BoolVar(&o.serial, "serial", false, "")
 	if err := set.Parse(args); err != nil {
 		return o, err
 	}
 	given := map[string]bool{}
 	set.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	rounds, block := 15, 350*time.Millisecond
+	rounds, block, calls := 12, 350*time.Millisecond, 100_000
 	if quick {
-		rounds, block = 3, 150*time.Millisecond
+		rounds, block, calls = 3, 150*time.Millisecond, 5000
 	}
 	if !given["rounds"] {
 		o.Rounds = rounds
@@ -121,11 +135,18 @@ func parse(args []string) (o options, err error) {
 	if !given["block"] {
 		o.Block = block
 	}
+	if !given["calls"] {
+		o.Calls = calls
+	}
 	switch {
 	case set.NArg() > 0:
 		return o, errors.New("it takes options only")
-	case o.peer != "" && o.peer != "echo" && o.peer != "file":
-		return o, errors.New("--peer is echo or file")
+	case o.peer != "" && o.peer != "echo" && o.peer != "file" && o.peer != "sql":
+		return o, errors.New("--peer is echo, file or sql")
+	case o.connections < 1 || o.connections > maxConnections:
+		return o, fmt.Errorf("--connections is 1 to %d", maxConnections)
+	case o.Calls < 10 || o.Calls > maxCalls:
+		return o, fmt.Errorf("--calls is 10 to %d", maxCalls)
 	case o.Rounds < 1 || o.Rounds > maxRounds:
 		return o, fmt.Errorf("--rounds is 1 to %d", maxRounds)
 	case o.Block < time.Millisecond || o.Block > maxBlock:
@@ -140,13 +161,23 @@ func parse(args []string) (o options, err error) {
 		if !slices.Contains(measures, name) {
 			return o, fmt.Errorf("--only takes %s", strings.Join(measures, ", "))
 		}
+		if isQuery(name) && o.DSNFile == "" {
+			return o, fmt.Errorf("%s needs --dsn-file", name)
+		}
 	}
 	return o, nil
 }
 
 func bePeer(o options, stdin io.Reader, stdout io.Writer) error {
-	if o.peer == "file" {
+	switch o.peer {
+	case "file":
 		return serveFile(stdin, stdout, o.file)
+	case "sql":
+		var settings []string
+		if o.serial {
+			settings = []string{"max_parallel_workers_per_gather", "0"}
+		}
+		return serveSQL(stdin, stdout, o.DSNFile, o.connections, settings...)
 	}
 	return echo(stdin, stdout, o.answerBytes)
 }
@@ -209,13 +240,18 @@ func (m *measurement) beside(path *string, name string) error {
 
 // take measures everything that is wanted.
 func (m *measurement) take(ctx context.Context) error {
-	f, err := layOut(m.Daemon, m.Wiretest)
+	f, err := layOut(m.Daemon, m.Wiretest, m.DSNFile)
 	if err != nil {
 		return err
 	}
 	defer f.remove()
 	if m.report.Version, err = versionOf(f); err != nil {
 		return err
+	}
+	if f.dsn != "" {
+		if m.report.Database, err = databaseOf(ctx, f.dsn); err != nil {
+			return err
+		}
 	}
 	if err := m.singles(ctx, f); err != nil {
 		return err

@@ -43,7 +43,16 @@ func TestQuickRunMeasuresEveryFigure(t *testing.T) { // not parallel: it sets TM
 			t.Errorf("%s has not both of its figures: %+v", f.Name, f)
 		}
 	}
+	if r.Database != "" {
+		t.Errorf("it has a database: %q", r.Database)
+	}
 	for _, measure := range measures {
+		if isQuery(measure) {
+			if got[measure] != 0 {
+				t.Errorf("figures of %s without a database", measure)
+			}
+			continue
+		}
 		want := map[string]int{measureCall: 2, measureLocks: 2, measureStart: 2, measureThreads: 2}[measure]
 		if got[measure] != max(want, 1) {
 			t.Errorf("%d figures of %s", got[measure], measure)
@@ -79,6 +88,7 @@ func TestOnlyWhatIsAskedForIsMeasured(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := run("--only", "idle,start", "--rounds", "1", "--daemon", stage.Binary(t, ""))
 	if code != 0 || !strings.Contains(stdout, "idle RSS") || !strings.Contains(stdout, "start: CPU") ||
+		!strings.Contains(stdout, "no database (--dsn-file), so read_only_sql is not measured") ||
 		strings.Contains(stdout, "KiB file") || strings.Contains(stderr, "round") || strings.Contains(stdout, "threads") {
 		t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)
 	}
@@ -216,6 +226,11 @@ func TestWrongUsageIsSaidInOneLine(t *testing.T) {
 		{"--pause", "-1ms"},
 		{"--pause", "1s"},
 		{"--peer", "other"},
+		{"--only", "sql-1"},
+		{"--calls", "9"},
+		{"--calls", "1000001"},
+		{"--connections", "0"},
+		{"--connections", "65"},
 	} {
 		if code, stdout, stderr := run(args...); code != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%v: exit %d, stdout %q, stderr %q", args, code, stdout, stderr)

@@ -20,7 +20,7 @@ const peerLineBytes = 64 << 10
 func echo(in io.Reader, out io.Writer, answerBytes int) error {
 	const middle, end = `,"result":"`, "\"}\n"
 	filling := bytes.Repeat([]byte("x"), max(answerBytes, 0))
-	return peer(in, out, func(line, id []byte) ([]byte, error) {
+	return peer(in, out, func(line, _, id []byte) ([]byte, error) {
 		line = append(append(append(line, answerHead...), id...), middle...)
 		missing := answerBytes - len(line) - len(end)
 		if missing < 0 {
@@ -34,7 +34,7 @@ func echo(in io.Reader, out io.Writer, answerBytes int) error {
 // in ends. The file must be text in UTF-8.
 func serveFile(in io.Reader, out io.Writer, path string) error {
 	name := filepath.Base(path)
-	return peer(in, out, func(line, id []byte) ([]byte, error) {
+	return peer(in, out, func(line, _, id []byte) ([]byte, error) {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
@@ -54,7 +54,7 @@ func serveFile(in io.Reader, out io.Writer, path string) error {
 }
 
 // peer reads lines and writes what answer appends to an empty line. Lines without an id are dropped.
-func peer(in io.Reader, out io.Writer, answer func(line, id []byte) ([]byte, error)) error {
+func peer(in io.Reader, out io.Writer, answer func(line, request, id []byte) ([]byte, error)) error {
 	lines := bufio.NewReaderSize(in, peerLineBytes)
 	var line []byte
 	for {
@@ -69,7 +69,7 @@ func peer(in io.Reader, out io.Writer, answer func(line, id []byte) ([]byte, err
 		if id == nil {
 			continue
 		}
-		if line, err = answer(line[:0], id); err != nil {
+		if line, err = answer(line[:0], request, id); err != nil {
 			return err
 		}
 		if _, err := out.Write(line); err != nil {

@@ -144,6 +144,29 @@ func (p *pipe) line() ([]byte, error) {
 	}
 }
 
+// eachLine gives every line that comes to f, with its newline, until f wants no more.
+func (p *pipe) eachLine(f func(line []byte) (more bool, err error)) error {
+	held := 0
+	for {
+		if held == len(p.buf) {
+			p.buf = append(p.buf, make([]byte, len(p.buf))...)
+		}
+		got, err := p.read(p.buf[held:])
+		if err != nil {
+			return err
+		}
+		rest := p.buf[:held+got]
+		for at := bytes.IndexByte(rest, '\n'); at >= 0; at = bytes.IndexByte(rest, '\n') {
+			more, err := f(rest[:at+1])
+			if err != nil || !more {
+				return err
+			}
+			rest = rest[at+1:]
+		}
+		held = copy(p.buf, rest)
+	}
+}
+
 // converse sends one line and returns the line that comes back, with its newline.
 func (p *pipe) converse(request string) (answer []byte, err error) {
 	err = p.watched(patience, func() error {
@@ -178,6 +201,7 @@ type call struct {
 	pipe    *pipe
 	request []byte // one line
 	idAt    int    // where the seven digits are in it
+	alsoAt  int    // where they are once more, 0 if nowhere
 	head    []byte // how every answer begins, up to and with the id
 	bytes   int    // length of every answer with its newline; 0 before prove
 	batch   []byte // requests, one behind the other
@@ -201,6 +225,15 @@ func newCall(p *pipe, tool, arguments string) *call {
 	}
 }
 
+// changing makes the seven digits of firstID in the arguments, if they are there, change as the id does.
+func (c *call) changing() *call {
+	behind := c.idAt + digits
+	if at := bytes.Index(c.request[behind:], []byte(strconv.Itoa(firstID))); at >= 0 {
+		c.alsoAt = behind + at
+	}
+	return c
+}
+
 // next puts the next id into the request and into what is expected of the answer.
 func (c *call) next() error {
 	c.pipe.id++
@@ -208,6 +241,9 @@ func (c *call) next() error {
 		return errors.New("more calls than there are ids of seven digits; take shorter blocks")
 	}
 	putDigits(c.request[c.idAt:], c.pipe.id)
+	if c.alsoAt > 0 {
+		putDigits(c.request[c.alsoAt:], c.pipe.id)
+	}
 	putDigits(c.head[len(answerHead):], c.pipe.id)
 	return nil
 }

@@ -7,13 +7,15 @@ import (
 	"strings"
 )
 
-// The programs that take turns, by their names in the report. The last three are the same binary with other settings.
+// The programs that take turns, by their names in the report. Those behind daemon are the same binary with other settings.
 const (
 	bare       = "bare"
 	daemon     = "daemon"
 	unlocked   = "unlocked daemon" // without Landlock and without the system-call filter; stage 1, re-exec and limits stay
 	locked     = "locked daemon"   // as it starts by itself
 	filterOnly = "seccomp only"    // without Landlock; the filter then refuses openat2, and files are opened by a walk
+	querying   = "querying daemon" // locked, with a database and everything else as it is by default
+	wide       = "wide daemon"     // the same with queryWindow connections to the database
 )
 
 // environment is all that the daemon gets under one of the names above.
@@ -24,6 +26,10 @@ func (f *files) environment(program string) []string {
 		environ = append(environ, "MCP_LANDLOCK=off", "MCP_SECCOMP=off")
 	case filterOnly:
 		environ = append(environ, "MCP_LANDLOCK=off")
+	case querying:
+		environ = append(environ, "MCP_SQL_DSN_FILE="+f.dsn)
+	case wide:
+		environ = append(environ, "MCP_SQL_DSN_FILE="+f.dsn, fmt.Sprint("MCP_SQL_POOL_MAX_SIZE=", queryWindow))
 	}
 	return environ
 }
@@ -44,7 +50,7 @@ func proveLocks(f *files, programs ...string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", program, err)
 		}
-		if landlock != (program == locked) || seccomp != (program != unlocked) {
+		if landlock != (program == locked || program == querying) || seccomp != (program != unlocked) {
 			return fmt.Errorf("%s: it is none; it says Landlock %t and seccomp %t", program, landlock, seccomp)
 		}
 	}

@@ -31,6 +31,14 @@ func full(ratio, rate float64) *report {
 	r.Idle = []memory{{RSS: 9 * ratio, Peak: 9}}
 	r.Large = []memory{{RSS: 60, Peak: 90 * ratio}}
 	r.Threads = []threads{{Rest: 30, InFlight: int(5 * ratio)}}
+	for _, measure := range []string{measureOne, measureFifty} {
+		add(measure, map[string]float64{bare: 1, daemon: ratio})
+	}
+	add(measureSum, map[string]float64{bare: 1, daemon: 1 + ratio/20, serial: 2})
+	add(measureText, map[string]float64{bare: 1, daemon: ratio, fresh: 6})
+	add(measureFlight, map[string]float64{bare: 1, daemon: ratio / 2, narrow: 2 * ratio})
+	r.Mixed = []growth{{Calls: 100, RSS: []float64{20, 20, 20 + ratio}, Peak: 30, Rate: 5}}
+	r.Value, r.Rows10M = []memory{{RSS: 20, Peak: 10 * ratio}}, []memory{{RSS: 20, Peak: 11 * ratio}}
 	return r
 }
 
@@ -44,13 +52,15 @@ func TestVerdictComparesTheMedianWithTheBound(t *testing.T) {
 		{"all fine", 1.2, 50_000, nil},
 		{"slow reads", 1.4, 50_000, []string{"64 KiB file"}},
 		{"few calls, but half of what the echo gets", 1.2, 10_000, nil},
-		{"slow locks", 2.5, 90_000, []string{"64 KiB", "1 KiB file: p50 against", "locked against", "until initialize", "idle", "16 answers"}},
+		{"slow locks", 2.5, 90_000, []string{"64 KiB", "1 KiB file: p50 against", "locked against", "until initialize", "idle", "16 answers", "SELECT 1: p50", "50 rows", "mixed"}},
 		{"enough calls, though the echo gets many more", 3, 100_000, []string{
 			"64 KiB", "1 KiB file: p50 against", "locked against", "until initialize", "idle", "16 answers",
+			"SELECT 1: p50", "50 rows", "mixed",
 		}},
 		{"everything", 7, 50_000, []string{
 			"p50 against an echo", "CPU against", "64 KiB", "1 KiB file: p50 against", "locked against unlocked", "64 calls in flight",
 			"until initialize", "locked over the unlocked", "idle RSS", "16 answers", "reads in flight",
+			"SELECT 1: p50", "50 rows", "sums of 600,000", "16 SELECT 1", "2,000 characters", "mixed", "300 MB", "10 million",
 		}},
 	}
 	for _, c := range cases {
@@ -58,7 +68,7 @@ func TestVerdictComparesTheMedianWithTheBound(t *testing.T) {
 		if err := r.judge(everything); err != nil {
 			t.Fatal(err)
 		}
-		if len(r.Figures) != 14 {
+		if len(r.Figures) != 25 {
 			t.Errorf("%s: %d figures", c.name, len(r.Figures))
 		}
 		count := 0
@@ -99,6 +109,11 @@ func TestAFigureThatWasNotMeasuredIsAnError(t *testing.T) {
 		"no block of the locked":        func(r *report) { r.of(measureLocks, locked).Blocks = nil },
 		"no unlocked daemon":            func(r *report) { r.of(measureLocks, unlocked).Program = daemon },
 		"no thread":                     func(r *report) { r.Threads = nil },
+		"no serial program":             func(r *report) { r.of(measureSum, serial).Blocks = nil },
+		"no new text":                   func(r *report) { r.of(measureText, fresh).Blocks[0].ServerCPU = 0 },
+		"no mixed query":                func(r *report) { r.Mixed = nil },
+		"no large value":                func(r *report) { r.Value = nil },
+		"no rows":                       func(r *report) { r.Rows10M = nil },
 	}
 	for name, f := range spoil {
 		r := full(1, 50_000)
@@ -129,6 +144,10 @@ func TestReportIsATableOfAHundredColumns(t *testing.T) {
 		"  p50 with seccomp only (by the walk)                           -     7.00       7.00..7.00  none\n",
 		"start: CPU of the locked over the unlocked        at most 30.0 ms     35.0       35.0..35.0  missed\n",
 		"threads with 16 cached reads in flight         at most 16 threads       35           35..35  missed\n",
+		"sums of 600,000 rows: p50 against bare pgx         at most 1.15 x     1.35       1.35..1.35  missed\n",
+		"  without parallel workers there, either                        -     0.68       0.68..0.68  none\n",
+		"100 mixed queries: RSS after each tenth [20.0 20.0 27.0] MiB, peak 30.0 MiB, 5 calls/s\n",
+		"no database (--dsn-file), so read_only_sql is not measured\n",
 		"bin/mcp-server-suite 1.2.3, 2 rounds",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -46,7 +46,7 @@ func pairOf(name string, theirs, ours *call, inFlight int, pause time.Duration) 
 // series are all blocks of one program at one work.
 type series struct {
 	Measure     string  `json:"measure"`
-	Program     string  `json:"program"` // bare, daemon, unlocked daemon, locked daemon, seccomp only
+	Program     string  `json:"program"` // a name of programs.go or query.go
 	AnswerBytes int     `json:"answer_bytes"`
 	InFlight    int     `json:"in_flight"`
 	Blocks      []block `json:"blocks"`
@@ -110,6 +110,13 @@ func (m *measurement) contests(f *files) (all []*contest, close func(), err erro
 			return nil, close, err
 		}
 		all = append(all, c)
+	}
+	if m.DSNFile != "" {
+		c, err := m.queryContests(f, begin)
+		if err != nil {
+			return nil, close, err
+		}
+		all = append(all, c...)
 	}
 	return all, close, nil
 }

@@ -238,6 +238,9 @@ func (m *measurement) singles(ctx context.Context, f *files) error {
 		{measureIdle, min(m.Rounds, memoryRuns), m.idle},
 		{measureLarge, min(m.Rounds, memoryRuns), m.large},
 		{measureThreads, min(m.Rounds, memoryRuns), m.threads},
+		{measureMixed, 1, m.mix},
+		{measureValue, min(m.Rounds, memoryRuns), m.value},
+		{measureRows, min(m.Rounds, memoryRuns), m.manyRows},
 	} {
 		if !m.wants(s.measure) {
 			continue

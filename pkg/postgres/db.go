@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -40,6 +43,7 @@ type DB struct {
 	base     *pgconn.Config
 	pool     *puddle.Pool[*conn]
 	pins     pins
+	shared   atomic.Bool    // what stands there takes no startup parameters
 	lifetime time.Duration  // maxLifetime; a field for the sake of tests
 	closing  sync.WaitGroup // connections that are being closed
 }
@@ -136,20 +140,54 @@ func (d *DB) connect(ctx context.Context) (*conn, error) {
 	defer cancel()
 	c := d.base.Copy()
 	c.User, c.Password = t.user, t.password
-	dialer, open := sameServer(c.DialFunc)
-	c.DialFunc = dialer
-	pg, err := pgconn.ConnectConfig(ctx, c)
+	made, err := d.dial(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	open()
-	made := &conn{PgConn: pg, limits: d.pins.text(pg.ParameterStatus("server_version"))}
 	if err := d.admit(ctx, made); err != nil {
 		d.disconnect(made)
 		return nil, err
 	}
 	return made, nil
 }
+
+// dial connects, on a session of our own if one can be had.
+func (d *DB) dial(ctx context.Context, c *pgconn.Config) (*conn, error) {
+	own := !d.settings.Pooler && !d.shared.Load()
+	if own {
+		maps.Copy(c.RuntimeParams, d.pins.startup())
+	}
+	dialer, open := sameServer(c.DialFunc)
+	c.DialFunc = dialer
+	pg, err := pgconn.ConnectConfig(ctx, c)
+	var server *pgconn.PgError
+	if own && errors.As(err, &server) && slices.Contains(notTaken, server.Code) {
+		// A pooler, or a server that lacks a setting (PgBouncer: "unsupported startup parameter"): then as behind a pooler.
+		d.shared.Store(true)
+		again := d.base.Copy()
+		again.User, again.Password = c.User, c.Password
+		return d.dial(ctx, again)
+	}
+	if err != nil {
+		return nil, err
+	}
+	open()
+	made := &conn{PgConn: pg, limits: d.pins.shared(pg.ParameterStatus("server_version"))}
+	if own {
+		answer := pg.ExecParams(ctx, d.pins.question(), nil, nil, nil, nil).Read()
+		if answer.Err != nil || len(answer.Rows) != 1 {
+			d.disconnect(made)
+			return nil, fmt.Errorf("look at the session: %w", answer.Err)
+		}
+		if text, ok := d.pins.own(answer.Rows[0], pg.ParameterStatus("server_version")); ok {
+			made.limits = text
+		}
+	}
+	return made, nil
+}
+
+// notTaken are the SQLSTATEs of a startup parameter that is not known, has a wrong value, or is not passed on.
+var notTaken = []string{"08P01", "42704", "22023"}
 
 // admit refuses a role that may do more than read.
 func (d *DB) admit(ctx context.Context, c *conn) error {
