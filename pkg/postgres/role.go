@@ -59,8 +59,12 @@ func unsafeRole(ctx context.Context, c *pgconn.PgConn) ([]Fault, error) {
 // onlyCatalog pins what a question of ours looks names up in: a path that was set for the role, or that a pooler's
 // last client has left, could put somebody's = or string_agg before the server's own. Behind pg_catalog, and not
 // before it, come temporary relations. The workers: as for a statement, see pins.
+//
+// The time limit is ours alone: a role's own, which may be meant for short statements, would end the look on a busy
+// machine, and with it every connection.
 const onlyCatalog = `SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
-	pg_catalog.set_config('max_parallel_workers_per_gather', '0', true)`
+	pg_catalog.set_config('max_parallel_workers_per_gather', '0', true),
+	pg_catalog.set_config('statement_timeout', '30s', true)`
 
 // ask runs one constant question in a transaction of its own, in one round trip, and returns its rows; NULL is "".
 // After an error the transaction may be open: the connection is of no more use.
