@@ -10,12 +10,21 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// neutral takes positions, and pg_catalog before the name of a called function, out of a tree. It knows nothing of our
-// own tables: it is the other half of a comparison with them.
+// neutral takes positions, and pg_catalog before the name of a called function, out of a tree, and spells 't'::bool and
+// 'f'::bool out. It knows nothing of our own tables: it is the other half of a comparison with them.
 func neutral(m protoreflect.Message) {
 	call, ok := m.Interface().(*pg.FuncCall)
 	if ok && len(call.Funcname) == 2 && call.Funcname[0].GetString_().GetSval() == "pg_catalog" {
 		call.Funcname = call.Funcname[1:]
+	}
+	if cast, ok := m.Interface().(*pg.TypeCast); ok {
+		names := cast.GetTypeName().GetNames()
+		literal := cast.GetArg().GetAConst().GetSval()
+		if literal != nil && len(names) > 0 && names[len(names)-1].GetString_().GetSval() == "bool" {
+			if long, short := map[string]string{"t": "true", "f": "false"}[literal.Sval]; short {
+				literal.Sval = long
+			}
+		}
 	}
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {

@@ -88,6 +88,10 @@ func (w *walker) walk(v reflect.Value, depth int, names *scope) error {
 		if err := w.funcCall(x); err != nil {
 			return err
 		}
+	case *pg.TypeCast:
+		if w.rewrite {
+			spellOut(x)
+		}
 	case *pg.TypeName:
 		if err := w.typeName(x); err != nil {
 			return err
@@ -107,6 +111,22 @@ func (w *walker) walk(v reflect.Value, depth int, names *scope) error {
 		}
 	}
 	return w.below(v, sh, depth, names, nil)
+}
+
+// spellOut writes 't'::bool as 'true'::bool and 'f' likewise. The C writer takes them for what older grammars made of TRUE
+// and FALSE and writes the keywords, whose trees are others.
+func spellOut(cast *pg.TypeCast) {
+	name, ok := nameOf(cast.GetTypeName().GetNames())
+	text, isText := cast.GetArg().GetAConst().GetVal().(*pg.A_Const_Sval)
+	if !ok || !isText || name[len(name)-1] != "bool" {
+		return
+	}
+	switch text.Sval.GetSval() {
+	case "t":
+		text.Sval.Sval = "true"
+	case "f":
+		text.Sval.Sval = "false"
+	}
 }
 
 // enter checks what holds for each message: its kind, its depth, and that it has no field that we do not know.

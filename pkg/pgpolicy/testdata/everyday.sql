@@ -167,3 +167,4 @@ SELECT hashtext(id::text) % 10 AS bucket, count(*) FROM users GROUP BY 1
 SELECT num_nulls(a, b), num_nonnulls(a, b), a BETWEEN SYMMETRIC 10 AND 1, a NOT BETWEEN 1 AND 2 FROM t
 SELECT EXISTS (SELECT 1 FROM orders), NOT EXISTS (SELECT 1 FROM orders WHERE total < 0)
 SELECT count(*) FILTER (WHERE a) AS "a", sum(b) FILTER (WHERE c > 1) OVER (PARTITION BY d) FROM t GROUP BY b, c, d
+SELECT 't'::boolean, 'f'::boolean, bool 't', CAST('f' AS bool), 'T'::bool, 't'::text FROM t WHERE active = 't'::bool
