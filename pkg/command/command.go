@@ -164,8 +164,9 @@ func help(p Process, _ []string) int {
 	return ExitDone
 }
 
-const helpText = `mcp-server-suite gives an MCP client bounded, read-only access to a PostgreSQL database, to one directory
-tree and to the host's figures. It speaks JSON-RPC, one message a line, on stdin and stdout; logs go to stderr.
+const helpText = `mcp-server-suite gives an MCP client bounded, read-only access to a PostgreSQL database, to one
+directory tree and to the host's figures. It speaks JSON-RPC, one message a line, on stdin and stdout;
+logs go to stderr.
 
 Usage: mcp-server-suite [SUBCOMMAND]
 

@@ -87,12 +87,16 @@ func toolTable(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sql, err := tools.ReadOnlySQL(nil, nil, 1) // its schemas need no database
+	if err != nil {
+		t.Fatal(err)
+	}
 	var b strings.Builder
 	b.WriteString("| tool | takes | gives | there when |\n|---|---|---|---|\n")
 	for _, row := range []struct {
 		tool surface.Tool
 		when string
-	}{{read, "`MCP_SAFE_DATA_DIR` is set"}, {metrics, "`MCP_METRICS_ENABLED` is true"}} {
+	}{{sql, "`MCP_SQL_DSN` or `MCP_SQL_DSN_FILE` is set"}, {read, "`MCP_SAFE_DATA_DIR` is set"}, {metrics, "`MCP_METRICS_ENABLED` is true"}} {
 		var takes, gives []string
 		for _, p := range row.tool.Input.Properties() {
 			takes = append(takes, "`"+p.Name()+"`")

@@ -16,6 +16,7 @@ import (
 	"mcp-server-suite/pkg/lockdown"
 	"mcp-server-suite/pkg/mcpserve"
 	"mcp-server-suite/pkg/pipeline"
+	"mcp-server-suite/pkg/postgres"
 	"mcp-server-suite/pkg/sandboxfs"
 	"mcp-server-suite/pkg/sanitizer"
 	"mcp-server-suite/pkg/surface"
@@ -32,6 +33,7 @@ type Daemon struct {
 	log     *slog.Logger
 	lines   *logWriter
 	close   []io.Closer
+	db      *postgres.DB   // nil without one
 	signals chan os.Signal // SIGTERM and SIGINT, from Open on: one that comes during the start ends the session at once
 }
 
@@ -108,7 +110,7 @@ func (d *Daemon) offerSQL(c config.Config, o *surface.Offer) error {
 	if err != nil {
 		return err
 	}
-	d.close = append(d.close, db)
+	d.close, d.db = append(d.close, db), db
 	tool, err := tools.ReadOnlySQL(policy, db, c.SQLMaxResultBytes)
 	if err != nil {
 		return err

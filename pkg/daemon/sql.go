@@ -98,14 +98,24 @@ func databaseSettings(c config.Config, log *slog.Logger) postgres.Settings {
 	}
 }
 
+// policySettings are the fields of pgpolicy.Settings by the names that operators know.
+var policySettings = map[string]string{
+	"AllowFunctions": "MCP_SQL_ALLOW_FUNCTIONS", "AllowTypes": "MCP_SQL_ALLOW_TYPES", "AllowRelations": "MCP_SQL_ALLOW_RELATIONS",
+	"SearchPath": "MCP_SQL_SEARCH_PATH",
+}
+
 // Policy is the policy on SQL texts that the settings ask for.
 func Policy(c config.Config) (*pgpolicy.Policy, error) {
 	policy, err := pgpolicy.New(pgpolicy.Settings{
 		AllowFunctions: c.SQLFunctions, AllowRelations: c.SQLRelations, AllowTypes: c.SQLTypes,
 		SearchPath: c.SQLSearchPath, NoRecursive: !c.SQLRecursive, CacheBytes: cacheBytes,
 	})
+	var wrong *pgpolicy.SettingFault
+	if errors.As(err, &wrong) { // the first of them
+		return nil, &SettingFault{policySettings[wrong.Field], wrong}
+	}
 	if err != nil {
-		return nil, &SettingFault{"MCP_SQL_ALLOW_*", err}
+		return nil, fmt.Errorf("make policy: %w", err)
 	}
 	return policy, nil
 }

@@ -28,6 +28,17 @@ type Settings struct {
 	CacheBytes int
 }
 
+// SettingFault is one entry of the settings that makes no sense.
+type SettingFault struct {
+	Field string // of Settings
+	Index int    // of the entry
+	Err   error
+}
+
+func (f *SettingFault) Error() string { return fmt.Sprintf("entry %d: %v", f.Index+1, f.Err) }
+
+func (f *SettingFault) Unwrap() error { return f.Err }
+
 // qualified is a name with its schema.
 type qualified struct{ schema, name string }
 
@@ -61,7 +72,7 @@ func (s Settings) rules() (*rules, error) {
 	var faults []error
 	for i, text := range s.AllowFunctions {
 		if err := r.allowFunction(text); err != nil {
-			faults = append(faults, fmt.Errorf("read allowed function %d: %w", i+1, err))
+			faults = append(faults, &SettingFault{"AllowFunctions", i, err})
 		}
 	}
 	for i, text := range s.AllowTypes {
@@ -73,19 +84,19 @@ func (s Settings) rules() (*rules, error) {
 			err = errors.New("the system's types cannot be added")
 		}
 		if err != nil {
-			faults = append(faults, fmt.Errorf("read allowed type %d: %w", i+1, err))
+			faults = append(faults, &SettingFault{"AllowTypes", i, err})
 			continue
 		}
 		r.ownTypes[strings.Join(name, ".")] = true
 	}
 	for i, text := range s.AllowRelations {
 		if err := r.allowRelation(text); err != nil {
-			faults = append(faults, fmt.Errorf("read allowed relation %d: %w", i+1, err))
+			faults = append(faults, &SettingFault{"AllowRelations", i, err})
 		}
 	}
 	for i, schema := range s.SearchPath {
 		if schema == "" || isSystemSchema(schema) {
-			faults = append(faults, fmt.Errorf("read schema %d of the search path: empty or the system's own", i+1))
+			faults = append(faults, &SettingFault{"SearchPath", i, errors.New("it is empty or the system's own")})
 		}
 	}
 	if s.CacheBytes < 0 {

@@ -228,6 +228,13 @@ func (d *DB) disconnect(c *conn) {
 func (d *DB) acquire(ctx context.Context) (*puddle.Resource[*conn], error) {
 	wait, cancel := context.WithTimeout(ctx, time.Duration(len(d.target.endpoints)+1)*d.settings.ConnectTimeout)
 	defer cancel()
+	// A connection that is being made may take each host's time; one that is in use is not waited for so long.
+	full := time.AfterFunc(d.settings.ConnectTimeout, func() {
+		if d.pool.Stat().ConstructingResources() == 0 {
+			cancel()
+		}
+	})
+	defer full.Stop()
 	for {
 		r, err := d.pool.Acquire(wait)
 		if err == nil && (time.Since(r.CreationTime()) > d.lifetime || r.Value().IsClosed() || !r.Value().silent()) {
@@ -266,6 +273,9 @@ func (c *conn) silent() bool {
 	return err == nil && read == syscall.EAGAIN
 }
 
+// retryAfterMS is the advice where all connections are in use, in milliseconds: most queries take less.
+const retryAfterMS = 1000
+
 // noConnection says why there is none: the call has ended, all are in use, or the server cannot be reached.
 func (d *DB) noConnection(ctx, wait context.Context, err error) error {
 	var known *problem.Problem
@@ -275,12 +285,19 @@ func (d *DB) noConnection(ctx, wait context.Context, err error) error {
 	case errors.As(err, &known):
 		return known
 	case wait.Err() != nil && d.pool.Stat().ConstructingResources() == 0:
-		return problem.New(problem.Busy, "all connections to the database are in use (MCP_SQL_POOL_MAX_SIZE); wait and repeat")
+		busy := problem.New(problem.Busy, "all connections to the database are in use (MCP_SQL_POOL_MAX_SIZE); wait and repeat")
+		busy.RetryAfterMS = retryAfterMS
+		return busy
 	case wait.Err() != nil:
 		return problem.New(problem.DBUnavailable, "the database does not answer; wait and repeat")
 	}
+	p := unreachable(err)
+	if p != nil && p.Reason == problem.DBRejected {
+		d.settings.Log.Warn("no connection to the database", "cause", p.Detail)
+		return p
+	}
 	d.settings.Log.Warn("no connection to the database", "cause", cause(err))
-	if p := unreachable(err); p != nil {
+	if p != nil {
 		return p
 	}
 	return fmt.Errorf("connect: %s", cause(err))

@@ -50,7 +50,7 @@ func settle(t *testing.T, d *DB, standby bool) (failed int) {
 		case err == nil && table.InRecovery == standby:
 			return failed
 		case err != nil:
-			refused(t, err, problem.DBInterrupted, problem.DBUnavailable)
+			refused(t, err, problem.DBInterrupted, problem.DBUnavailable, problem.StatementTimeout)
 			failed++
 		}
 		if time.Since(start) > slack {
@@ -347,7 +347,7 @@ func TestASilentServerIsNotWaitedForLong(t *testing.T) {
 			silent("before connecting", 4*time.Second+most, ask, func(err error) { refused(t, err, problem.DBUnavailable) })
 			fillPool(t, d)
 			proxy.Pause()
-			silent("idle", time.Second+2*cancelWait+most, ask, func(err error) { refused(t, err, problem.DBInterrupted) })
+			silent("idle", time.Second+2*cancelWait+most, ask, func(err error) { refused(t, err, problem.StatementTimeout) })
 			fillPool(t, d)
 			proxy.Pause()
 			silent("idle, with a deadline", 300*time.Millisecond+cancelWait+most, func() error {
@@ -365,7 +365,7 @@ func TestASilentServerIsNotWaitedForLong(t *testing.T) {
 				time.AfterFunc(300*time.Millisecond, proxy.Pause)
 				_, err := unpoliced(context.Background(), d, "SELECT pg_sleep(0.6)")
 				return err
-			}, func(err error) { refused(t, err, problem.DBInterrupted) })
+			}, func(err error) { refused(t, err, problem.StatementTimeout) })
 			fillPool(t, d)
 			silent("reset in the middle of a query", time.Second, func() error {
 				time.AfterFunc(300*time.Millisecond, proxy.Cut)

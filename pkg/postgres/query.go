@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/puddle/v2"
 
 	"mcp-server-suite/pkg/pgpolicy"
+	"mcp-server-suite/pkg/problem"
 	"mcp-server-suite/pkg/rowjson"
 )
 
@@ -71,6 +72,10 @@ func (d *DB) run(ctx context.Context, j job) (Table, error) {
 			if attempt == 0 && !silent && f.mayRepeat(err) {
 				continue
 			}
+		}
+		if silent && ctx.Err() == nil {
+			return Table{}, problem.New(problem.StatementTimeout, "the database, or a pooler in between, did not answer within its "+
+				"time limit; repeat, or ask for less", query)
 		}
 		return Table{}, refusal(ctx, err)
 	}

@@ -76,13 +76,13 @@ func refusal(ctx context.Context, err error) error {
 	state := server.Code
 	switch state {
 	case "57014":
-		return problem.New(problem.StatementTimeout, "the database stopped the query at its time limit; ask for less", query)
+		return problem.New(problem.StatementTimeout, "the database stopped the query, at its time limit or on somebody's request; ask for less", query)
 	case "55P03":
 		return problem.New(problem.StatementTimeout, "the query waited too long for a lock that somebody else holds; repeat later")
 	case "25006":
 		return problem.New(problem.UnsafeQuery, "the query would write, and the transaction is read-only", query)
 	case "42501":
-		return problem.New(problem.DBDenied, "the database role may not read that", query)
+		return problem.New(problem.DBDenied, "the database role may not read, or call, that", query)
 	case "53300":
 		return problem.New(problem.DBBusy, "the database has no connection free (SQLSTATE 53300); wait and repeat")
 	case "53400", "53100":
