@@ -300,7 +300,7 @@ func (p Posture) Text() string {
 	list("residual", p.Residual, "nothing beyond what SECURITY.md names")
 	row("probes", "%d tried, %d denied", p.Probes.Tried, p.Probes.Denied)
 	if p.Probes.Other > 0 {
-		row("", "undecided: %d (with the layer off they fail for another reason)", p.Probes.Other)
+		row("", "undecided: %d (allowed as far as the filter goes, and failed for another reason; --probes lists them)", p.Probes.Other)
 	}
 	for _, name := range p.Probes.NotTried {
 		row("", "not tried: %s", name)

@@ -36,7 +36,7 @@
     format('GRANT USAGE ON SCHEMA %I TO %I;', name, SESSION_USER)
   FROM path WHERE oid IS NOT NULL AND NOT has_schema_privilege(oid, 'USAGE')
   UNION ALL
-  SELECT 3, 'relations', 'none in the search path may be read', string_agg(
+  SELECT 3, 'relations', 'none in the search path may be read (MCP_SQL_SEARCH_PATH says where to look)', string_agg(
     format('GRANT SELECT ON ALL TABLES IN SCHEMA %I TO %I;', name, SESSION_USER), ' ')
   FROM path WHERE oid IS NOT NULL
   HAVING NOT EXISTS (SELECT FROM pg_class c JOIN path ON path.oid = c.relnamespace

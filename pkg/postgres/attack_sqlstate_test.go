@@ -118,6 +118,7 @@ var faults = map[string]string{
 	"22012": "SELECT 1 / (length('" + needle + "') - 10)",
 	"22023": "SELECT generate_series(1, 2, 0) AS " + needle,
 	"2201B": "SELECT '" + needle + "' ~ '['",
+	"2201W": "SELECT '" + needle + "' LIMIT LEAST(-1, 51)",
 	"2201X": "SELECT '" + needle + "' OFFSET -1",
 	"22P02": "SELECT '" + needle + "'::int",
 	"22021": `SELECT convert_from('\xff', 'UTF8') AS ` + needle,

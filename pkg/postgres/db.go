@@ -292,7 +292,7 @@ func (d *DB) noConnection(ctx, wait context.Context, err error) error {
 		return problem.New(problem.DBUnavailable, "the database does not answer; wait and repeat")
 	}
 	p := unreachable(err)
-	if p != nil && p.Reason == problem.DBRejected {
+	if p != nil && (p.Reason == problem.DBRejected || !errors.As(err, new(*net.OpError))) {
 		d.settings.Log.Warn("no connection to the database", "cause", p.Detail)
 		return p
 	}

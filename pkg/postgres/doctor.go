@@ -347,7 +347,7 @@ func (r Report) Text() string {
 			fmt.Fprintf(&b, "%-6s  %-*s  fix: %s\n", "", width, "", visible(c.Fix))
 		}
 	}
-	fmt.Fprintf(&b, "\n%d faults, %d pieces of advice\n", count[StatusFault], count[StatusAdvice])
+	fmt.Fprintf(&b, "\nfaults: %d, advice: %d\n", count[StatusFault], count[StatusAdvice])
 	if count[StatusFault] > 0 {
 		fmt.Fprintf(&b, "With a fault no statement is run. If other programs log in as this role, leave it to them and make "+
 			"another one.\nThis does, given to psql:\n\n%s", visible(r.SQL))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -55,7 +56,7 @@ func (d *DB) run(ctx context.Context, j job) (Table, error) {
 		if err != nil {
 			return Table{}, err
 		}
-		f := flight{db: d, conn: r.Value(), job: j}
+		f := flight{db: d, conn: r.Value(), job: j, begun: time.Now()}
 		// The server itself must have ended the statement before this: it or the network is gone, or a pooler has no
 		// connection free.
 		limit, cancel := context.WithTimeout(ctx, d.settings.QueryTimeout+cancelWait)
@@ -95,10 +96,13 @@ func lost(err error) bool {
 	return !errors.As(err, &tooLong) && !errors.Is(err, errEscaped) && !errors.Is(err, errTooMany)
 }
 
+// repeatWithin is how long a statement may have run to be run again: who ends one that has run for longer may have meant it.
+const repeatWithin = time.Second
+
 // mayRepeat says whether a flight that has lost its connection may be flown again.
 func (f *flight) mayRepeat(err error) bool {
 	var server *pgconn.PgError
-	return !f.landed && errors.As(err, &server) && server.Code == "57P01"
+	return !f.landed && time.Since(f.begun) < repeatWithin && errors.As(err, &server) && server.Code == "57P01"
 }
 
 var (
@@ -117,6 +121,7 @@ type flight struct {
 	conn *conn
 	job  job
 
+	begun  time.Time
 	table  Table
 	landed bool // a row has come
 	ended  bool // the server has ended a statement at our request, or at its time limit

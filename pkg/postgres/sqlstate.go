@@ -28,6 +28,7 @@ var conditions = map[string]string{
 	"22012": "division by zero",
 	"22023": "an argument of a function is not valid",
 	"2201B": "a regular expression is not valid",
+	"2201W": "LIMIT is negative",
 	"2201X": "OFFSET is negative",
 	"22P02": "a text has a wrong form for its type",
 	"22021": "a character has no place in the database's encoding",
@@ -136,6 +137,10 @@ func unreachable(err error) *problem.Problem {
 	switch {
 	case errors.As(err, &untrusted), errors.As(err, &unknown):
 		return problem.New(problem.DBRejected, "the certificate of the database is not trusted: check sslrootcert and the host's name")
+	case errors.Is(err, pgconn.ErrReadOnlyConnection), errors.Is(err, pgconn.ErrReadWriteConnection),
+		errors.Is(err, pgconn.ErrPrimaryConnection), errors.Is(err, pgconn.ErrStandbyConnection):
+		// Before TLS: of sslmode=prefer the attempts with and without are both among the reasons.
+		return problem.New(problem.DBUnavailable, "no host of the DSN is what target_session_attrs asks for; wait and repeat")
 	case err != nil && strings.Contains(err.Error(), "server refused TLS connection"):
 		// pgconn has no value for it.
 		return problem.New(problem.DBRejected, "the database does not offer TLS, which sslmode asks for")
