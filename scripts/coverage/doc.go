@@ -6,7 +6,7 @@
 // excuse that begins with `by chance:` may be reached, or not: it is for what depends on the moment.
 //
 // It does not run tests, and cannot know whether a test that executes a statement looks at what came of it. Programs
-// (package main), generated files and files that only test builds have are not counted.
+// (package main), generated files, test support and files that only test builds have are not counted.
 //
 // Needs: the sources and the profiles; run by scripts/coverage-gate.sh. Nothing in it comes from outside of the
 // repository.

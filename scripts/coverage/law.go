@@ -7,6 +7,9 @@ type law struct {
 	// full are the folders and files, from the root of the module, of which every statement has to be reached or
 	// excused. A name of which there is no statement is an error.
 	full []string
+	// support are folders of test support: tests by another name, which no program links (a test holds that each imports
+	// testing, and pkg/floors_test.go that the daemon has none of them).
+	support []string
 	// shipped are the build tags of what is shipped: a file that they leave out is a file of test builds.
 	shipped []string
 }
@@ -25,6 +28,7 @@ func ours() law {
 			"pkg/lockdown/fatal.go", "pkg/lockdown/fatal_amd64.go", "pkg/lockdown/filter.go", "pkg/lockdown/plan.go",
 			"pkg/lockdown/privileges.go", "pkg/lockdown/status.go", "pkg/lockdown/threads.go",
 		},
+		support: []string{"pkg/stage", "pkg/pgstage"},
 		shipped: []string{"linux", "amd64", "unix", "cgo", "gc", "netgo", "osusergo"},
 	}
 }

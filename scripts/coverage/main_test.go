@@ -385,3 +385,35 @@ func TestUnfinishedCountersAreRemoved(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A folder that is left out as test support must be some: nothing that is shipped may hide there.
+func TestTestSupportIsTestSupport(t *testing.T) {
+	t.Parallel()
+	l := ours()
+	all, err := l.sources("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range l.support {
+		tests, files := 0, 0
+		for path, s := range all {
+			if filepath.ToSlash(filepath.Dir(path)) != folder {
+				continue
+			}
+			files++
+			if s.counted {
+				t.Errorf("%s is counted", path)
+			}
+			text, err := os.ReadFile(filepath.Join("../..", path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(text), "\n\t\"testing\"\n") {
+				tests++
+			}
+		}
+		if files == 0 || tests == 0 {
+			t.Errorf("%s: %d files, %d of them import testing", folder, files, tests)
+		}
+	}
+}

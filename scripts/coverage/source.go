@@ -94,7 +94,9 @@ func (l law) sources(root string) (map[string]source, error) {
 		if err != nil {
 			return err
 		}
-		all[filepath.ToSlash(file)], err = l.look(path)
+		s, err := l.look(path)
+		s.counted = s.counted && !slices.Contains(l.support, filepath.ToSlash(filepath.Dir(file)))
+		all[filepath.ToSlash(file)] = s
 		return err
 	})
 	if err != nil {

@@ -1,0 +1,52 @@
+package command_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"mcp-server-suite/pkg/command"
+	"mcp-server-suite/pkg/pgstage"
+)
+
+func TestDoctorSaysWhatTheRoleMayDo(t *testing.T) {
+	t.Parallel()
+	server := pgstage.Start(t, pgstage.Options{})
+	db := server.Database(t, "CREATE TABLE t (a int)")
+	role := server.Role(t, db, pgstage.Reader{Password: "s3cr3t", Connections: 8})
+	reader := "MCP_SQL_DSN=" + server.DSN(db, role, "s3cr3t", true)
+	super := "MCP_SQL_DSN=" + server.DSN(db, "postgres", "", true)
+
+	code, stdout, stderr := run("", []string{reader}, "doctor")
+	if code != command.ExitDone || stderr != "" || !strings.Contains(stdout, "faults: 0, ") || strings.Contains(stdout, "s3cr3t") {
+		t.Errorf("a reader: exit %d, %s%s", code, stdout, stderr)
+	}
+	code, stdout, stderr = run("", []string{super}, "doctor")
+	if code != command.ExitVerdict || stderr != "" || !strings.Contains(stdout, "superuser") || !strings.Contains(stdout, "CREATE ROLE") {
+		t.Errorf("a superuser: exit %d, %s%s", code, stdout, stderr)
+	}
+	server.Exec(t, db, "GRANT DELETE ON t TO "+role)
+	code, stdout, stderr = run("", []string{reader}, "doctor", "--json")
+	var report struct {
+		Checks []struct{ Name, Status, Found, Fix string }
+		SQL    string
+	}
+	if err := json.Unmarshal([]byte(stdout), &report); err != nil || code != command.ExitVerdict || stderr != "" {
+		t.Errorf("a writer: exit %d, %v, %s%s", code, err, stdout, stderr)
+	}
+	found := false
+	for _, c := range report.Checks {
+		found = found || c.Status == "fault" && strings.Contains(c.Fix, "REVOKE")
+	}
+	if !found || report.SQL == "" {
+		t.Errorf("the right to delete is not reported: %s", stdout)
+	}
+	code, stdout, stderr = run("", []string{"MCP_SQL_DSN=postgres://u:s3cr3t@127.0.0.1:1/d"}, "doctor")
+	if code != command.ExitVerdict || stdout != "" || !strings.Contains(stderr, "DB_UNAVAILABLE") || strings.Contains(stderr, "s3cr3t") {
+		t.Errorf("nobody there: exit %d, %s%s", code, stdout, stderr)
+	}
+	code, _, stderr = run("", []string{"MCP_SQL_DSN=" + server.DSN(db, role, "wrong", true)}, "doctor")
+	if code != command.ExitVerdict || !strings.Contains(stderr, "DB_REJECTED") || strings.Contains(stderr, "wrong") {
+		t.Errorf("a wrong password: exit %d, %s", code, stderr)
+	}
+}
