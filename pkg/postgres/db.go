@@ -291,20 +291,19 @@ func (d *DB) noConnection(ctx, wait context.Context, err error) error {
 	case wait.Err() != nil:
 		return problem.New(problem.DBUnavailable, "the database does not answer; wait and repeat")
 	}
-	p := unreachable(err)
-	if p != nil && (p.Reason == problem.DBRejected || !errors.As(err, new(*net.OpError))) {
-		d.settings.Log.Warn("no connection to the database", "cause", p.Detail)
-		return p
+	p, why := unreachable(err), cause(err)
+	if p != nil && (why == "" || p.Reason == problem.DBRejected) {
+		why = p.Detail
 	}
-	d.settings.Log.Warn("no connection to the database", "cause", cause(err))
+	d.settings.Log.Warn("no connection to the database", "cause", why)
 	if p != nil {
 		return p
 	}
-	return fmt.Errorf("connect: %s", cause(err))
+	return fmt.Errorf("connect: %s", why)
 }
 
 // cause is an error of connecting for the log: its kind, without the addresses, names and server texts that pgconn puts
-// around it.
+// around it; "" where there is none that says more than unreachable does.
 func cause(err error) string {
 	var server *pgconn.PgError
 	var address *net.AddrError
@@ -322,9 +321,8 @@ func cause(err error) string {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
 	}
-	var connect *pgconn.ConnectError
-	if errors.As(err, &connect) {
-		return "the server does not speak as it should, or its certificate is not trusted"
+	if errors.As(err, new(*pgconn.ConnectError)) {
+		return ""
 	}
 	return err.Error() // ours
 }
