@@ -14,12 +14,18 @@ import (
 // repeat(repeat(repeat(chr(120),1000),1000),1000) took 2.0 to 2.7 s and 521 MB at a 2 s timeout (measured on 15.18).
 const maxExpansion = 1 << 20
 
+// maxCopies bounds how many nodes the expressions of one query come to when each column of a subquery is replaced by what
+// it stands for. The planner does so, with all copies in memory, and no time limit or cancel reaches it meanwhile: twenty
+// WITH queries of greatest(x, x) over each other, 890 characters, took 1.9 GiB, and two more than 4 GiB (measured on 15.18).
+const maxCopies = 100_000
+
 // value is what is known of an expression: at most how long its text is, taking a column for one character, and, if it
-// is made of constants, at most how large its number is.
+// is made of constants, at most how large its number is; and of how many nodes it is made, see maxCopies.
 type value struct {
 	size   float64
 	number float64
 	known  bool
+	nodes  float64
 }
 
 type output struct {
@@ -31,7 +37,13 @@ type output struct {
 // larger value.
 type sizes struct {
 	columns map[string]value
-	with    map[string][]output
+	with    map[string]source
+}
+
+// source is what a WITH query gives, and of how many nodes it is made.
+type source struct {
+	columns []output
+	nodes   float64
 }
 
 // expander estimates. It errs to the small side wherever data decides: it is there for texts that are a few characters
@@ -40,6 +52,7 @@ type expander struct {
 	shapes shapes
 	total  float64 // of the expressions that are results or conditions
 	peak   float64 // the largest of all, length(repeat('x', 1000000000)) included
+	nodes  float64 // so far
 }
 
 // checkExpansion refuses a query whose constants grow beyond maxExpansion.
@@ -49,12 +62,15 @@ func (r *rules) checkExpansion(query *pg.SelectStmt) error {
 	if e.total > maxExpansion || e.peak > maxExpansion {
 		return refuse("constant expressions (repeat, lpad, array_fill and the like) would grow beyond 1 MiB")
 	}
+	if e.nodes > maxCopies {
+		return refuse("subqueries that use each other's columns several times would grow beyond 100,000 nodes; use fewer levels")
+	}
 	return nil
 }
 
 // query adds up the expressions of a SELECT, and gives its columns.
 func (e *expander) query(s *pg.SelectStmt, outer sizes) []output {
-	env := sizes{map[string]value{}, map[string][]output{}}
+	env := sizes{map[string]value{}, map[string]source{}}
 	for name, v := range outer.columns {
 		env.columns[name] = v
 	}
@@ -64,8 +80,9 @@ func (e *expander) query(s *pg.SelectStmt, outer sizes) []output {
 	for _, node := range s.GetWithClause().GetCtes() {
 		cte := node.GetCommonTableExpr()
 		delete(env.with, cte.GetCtename()) // a recursive one does not know itself yet
+		before := e.nodes
 		columns := e.query(cte.GetCtequery().GetSelectStmt(), env)
-		env.with[cte.GetCtename()] = rename(columns, cte.GetAliascolnames())
+		env.with[cte.GetCtename()] = source{rename(columns, cte.GetAliascolnames()), e.nodes - before}
 	}
 	if s.GetLarg() != nil && s.GetRarg() != nil {
 		left, right := e.query(s.Larg, env), e.query(s.Rarg, env)
@@ -125,12 +142,14 @@ func (e *expander) from(node *pg.Node, env sizes) {
 		columns, alias = e.query(x.RangeSubselect.GetSubquery().GetSelectStmt(), env), x.RangeSubselect.GetAlias()
 	case *pg.Node_RangeVar:
 		if x.RangeVar.GetSchemaname() == "" {
-			columns, alias = env.with[x.RangeVar.GetRelname()], x.RangeVar.GetAlias()
+			with := env.with[x.RangeVar.GetRelname()]
+			e.nodes += with.nodes
+			columns, alias = with.columns, x.RangeVar.GetAlias()
 		}
 	case *pg.Node_RangeFunction:
 		// An element of what the function returns is no longer than the whole.
 		alias = x.RangeFunction.GetAlias()
-		v := value{size: e.add(node, env).size}
+		v := value{size: e.add(node, env).size, nodes: 1}
 		columns = []output{{alias.GetAliasname(), v}}
 		for range alias.GetColnames() {
 			columns = append(columns, output{"", v})
@@ -196,8 +215,20 @@ func (e *expander) node(node *pg.Node, env sizes) value {
 	return e.value(reflect.ValueOf(node), env)
 }
 
-// value gives the value of a message. The messages that it has no rule for are as long as what they hold.
+// value gives the value of a message, and counts its nodes: each is come to once, and a column stands for as many as it has.
 func (e *expander) value(v reflect.Value, env sizes) value {
+	before := e.nodes
+	e.nodes++
+	got := e.estimate(v, env)
+	if column, ok := v.Interface().(*pg.ColumnRef); ok && len(column.Fields) > 0 {
+		e.nodes += env.columns[column.Fields[len(column.Fields)-1].GetString_().GetSval()].nodes
+	}
+	got.nodes = e.nodes - before
+	return got
+}
+
+// estimate gives all of a value but its nodes. The messages that it has no rule for are as long as what they hold.
+func (e *expander) estimate(v reflect.Value, env sizes) value {
 	switch x := v.Interface().(type) {
 	case *pg.SelectStmt:
 		if columns := e.query(x, env); len(columns) > 0 {
@@ -249,7 +280,7 @@ func (e *expander) held(v reflect.Value, env sizes) value {
 	}
 	one := func(x reflect.Value) {
 		got := e.value(x, env)
-		sum = value{sum.size + got.size, got.number, got.known && sum.size == 0}
+		sum = value{size: sum.size + got.size, number: got.number, known: got.known && sum.size == 0}
 	}
 	v = v.Elem()
 	for i := range sh.fields {
@@ -279,7 +310,7 @@ func (e *expander) largest(nodes []*pg.Node, env sizes) (v value) {
 }
 
 func larger(a, b value) value {
-	v := value{size: max(a.size, b.size), known: a.known || b.known}
+	v := value{size: max(a.size, b.size), known: a.known || b.known, nodes: max(a.nodes, b.nodes)}
 	if a.known {
 		v.number = a.number
 	}

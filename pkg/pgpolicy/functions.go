@@ -39,9 +39,16 @@ func (w *walker) funcCall(call *pg.FuncCall) error {
 	last := name[len(name)-1]
 	switch {
 	case len(name) == 1 && w.functions[last]:
-		if w.rewrite && !(last == "unnest" && len(call.Args) > 1) {
-			// The analyzer takes several arguments for unnest apart only under the plain name; no other schema can
-			// hold a function that would be preferred there.
+		if last == "unnest" && len(call.Args) > 1 {
+			// The analyzer takes several arguments for unnest apart only in FROM, only under the plain name, and only in
+			// its plainest form. There no function of that name in another schema is looked for; elsewhere it would be.
+			if !w.inFrom[call] || call.FuncVariadic || call.AggFilter != nil || call.Over != nil || call.AggDistinct ||
+				call.AggStar || call.AggWithinGroup || len(call.AggOrder) > 0 {
+				return refuse("unnest of several arrays is allowed in FROM alone")
+			}
+			return nil
+		}
+		if w.rewrite {
 			call.Funcname = []*pg.Node{pg.MakeStrNode(catalog), call.Funcname[0]}
 		}
 		return nil
@@ -62,6 +69,7 @@ func (w *walker) funcCall(call *pg.FuncCall) error {
 // function in FROM returned (measured on 15.18). No tree shows the difference. So the names of functions that do more
 // than compute are refused there, by a list (notation.txt) and by the prefixes that PostgreSQL gives to new ones.
 func (w *walker) columnNotation(name string) *problem.Problem {
+	name = strings.TrimLeft(name, "_") // _regclass is regclass[]
 	bad := w.notation[name]
 	for _, prefix := range notationPrefixes {
 		bad = bad || strings.HasPrefix(name, prefix)

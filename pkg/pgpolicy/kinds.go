@@ -8,7 +8,7 @@ ResTarget ColumnRef A_Star A_Const Integer Float Boolean String BitString
 A_Expr BoolExpr NullTest BooleanTest SubLink CaseExpr CaseWhen CoalesceExpr MinMaxExpr SQLValueFunction
 FuncCall NamedArgExpr WindowDef SortBy GroupingSet GroupingFunc TypeCast TypeName CollateClause
 A_Indices A_Indirection A_ArrayExpr RowExpr
-RangeVar Alias JoinExpr RangeSubselect RangeFunction RangeTableFunc RangeTableFuncCol RangeTableSample ColumnDef
+RangeVar Alias JoinExpr RangeSubselect RangeFunction RangeTableSample ColumnDef
 XmlExpr XmlSerialize
 JsonFormat JsonReturning JsonOutput JsonValueExpr JsonKeyValue JsonArgument JsonFuncExpr JsonBehavior
 JsonIsPredicate JsonParseExpr JsonScalarExpr JsonSerializeExpr JsonObjectConstructor JsonArrayConstructor
@@ -173,6 +173,8 @@ PublicationObjSpec          CREATE PUBLICATION
 PublicationTable            CREATE PUBLICATION
 Query                       -
 RTEPermissionInfo           -
+RangeTableFunc              XMLTABLE
+RangeTableFuncCol           XMLTABLE
 RangeTblEntry               -
 RangeTblFunction            -
 RangeTblRef                 -

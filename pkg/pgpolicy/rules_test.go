@@ -3,6 +3,7 @@ package pgpolicy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -17,6 +18,24 @@ const (
 )
 
 // TestEachRuleRefusesItsKindAndNotTheNeighbour holds pairs: what a rule refuses, and the nearest thing that it lets pass.
+// chain is n WITH queries, each of which says of the column x of the one before what expression says.
+func chain(n int, expression string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, ", c%d AS (SELECT %s x FROM c%d)", i+1, expression, i)
+	}
+	return b.String()
+}
+
+// relations is n WITH queries, each of which reads the one before twice.
+func relations(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, ", c%d AS NOT MATERIALIZED (SELECT a.x FROM c%d a, c%d b)", i+1, i, i)
+	}
+	return b.String()
+}
+
 func TestEachRuleRefusesItsKindAndNotTheNeighbour(t *testing.T) {
 	cases := []struct {
 		name string
@@ -24,6 +43,39 @@ func TestEachRuleRefusesItsKindAndNotTheNeighbour(t *testing.T) {
 		want problem.Reason
 		why  string
 	}{
+		// Work that the server cannot stop, or that takes its memory while it plans.
+		{"copies of greatest", "WITH c0 AS (SELECT g x FROM generate_series(1, 1) g)" + chain(20, "greatest(x, x)") + " SELECT x FROM c20", violates, "1.9 GiB in the planner"},
+		{"copies of coalesce", "WITH c0 AS (SELECT g x FROM generate_series(1, 1) g)" + chain(20, "coalesce(x, x)") + " SELECT x FROM c20", violates, ""},
+		{"copies of CASE", "WITH c0 AS (SELECT g x FROM generate_series(1, 1) g)" + chain(14, "CASE WHEN x > 0 THEN x ELSE x END") + " SELECT x FROM c14", violates, ""},
+		{"copies of a sum", "WITH c0 AS (SELECT g x FROM generate_series(1, 1) g)" + chain(20, "x + x") + " SELECT x FROM c20", violates, ""},
+		{"few copies", "WITH c0 AS (SELECT g x FROM generate_series(1, 1) g)" + chain(8, "greatest(x, x)") + " SELECT x FROM c8", fine, ""},
+		{"a long chain without copies", "WITH c0 AS (SELECT g x FROM generate_series(1, 1) g)" + chain(40, "x + 1") + " SELECT x FROM c40", fine, ""},
+		{"copies of relations", "WITH c0 AS (SELECT 1 x)" + relations(20) + " SELECT 1 FROM c20", violates, "NOT MATERIALIZED or not"},
+		{"few relations", "WITH c0 AS (SELECT 1 x)" + relations(6) + " SELECT 1 FROM c6", fine, ""},
+		{"xpath", "SELECT xpath('count(//*[count(//*)>0])', x) FROM t", violates, "libxml asks nobody whether to stop"},
+		{"xpath_exists", "SELECT xpath_exists('/a', x) FROM t", violates, ""},
+		{"xmlexists", "SELECT xmlexists('/a' PASSING x) FROM t", violates, ""},
+		{"xmltable", "SELECT * FROM t, XMLTABLE('/a' PASSING x COLUMNS b int)", violates, ""},
+		{"xmlelement", "SELECT xmlelement(name a, x) FROM t", fine, ""},
+		{"normalize", "SELECT normalize(x) FROM t", violates, "quadratic"},
+		{"is normalized", "SELECT x IS NORMALIZED FROM t", violates, ""},
+
+		// Names of the catalog in disguise.
+		{"array of regclass after a dot", "SELECT (concat('{', 1259, '}'))._regclass", violates, "a cast to regclass[]"},
+		{"array of regrole after a dot", "SELECT g.__regrole FROM g", violates, ""},
+		{"aclitem after a dot", "SELECT (concat('evil=r/super')).aclitem", violates, "42704 where the role does not exist"},
+		{"a column with a low line", "SELECT t._id, t._created FROM t", fine, ""},
+		{"pg_typeof", "SELECT pg_typeof(1), pg_typeof(a)::text FROM t", fine, "as text"},
+		{"pg_typeof in FROM", "SELECT * FROM pg_typeof(1)", violates, "a regtype, whose union with numbers tells names"},
+
+		// Several arrays.
+		{"unnest of two in FROM", "SELECT * FROM unnest(ARRAY[1], ARRAY[2]) AS u(a, b)", fine, ""},
+		{"unnest of two in ROWS FROM", "SELECT * FROM ROWS FROM (unnest(ARRAY[1], ARRAY[2]), generate_series(1, 2)) AS u", fine, ""},
+		{"unnest of two elsewhere", "SELECT unnest(ARRAY[1], ARRAY[2])", violates, "somebody's function of that name would be called"},
+		{"unnest of two, variadic", "SELECT * FROM unnest(ARRAY[1], VARIADIC ARRAY[2])", violates, "the same"},
+		{"unnest of two below FROM", "SELECT * FROM generate_series(1, unnest(ARRAY[1], ARRAY[2]))", violates, ""},
+		{"unnest of one", "SELECT unnest(ARRAY[1])", fine, ""},
+
 		// Characters.
 		{"five characters", "SELEC", noSQL, "seed 000: 6 to 10,000"},
 		{"six characters", "SELECT", fine, "PostgreSQL has a SELECT of nothing"},

@@ -10,12 +10,15 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// neutral takes positions, and pg_catalog before the name of a called function, out of a tree, and spells 't'::bool and
-// 'f'::bool out. It knows nothing of our own tables: it is the other half of a comparison with them.
+// neutral takes positions, and pg_catalog before the name of a called function, out of a tree, and writes 't'::bool and
+// 'f'::bool, and pg_typeof, as we do. It knows nothing of our own tables: it is the other half of a comparison with them.
 func neutral(m protoreflect.Message) {
 	call, ok := m.Interface().(*pg.FuncCall)
 	if ok && len(call.Funcname) == 2 && call.Funcname[0].GetString_().GetSval() == "pg_catalog" {
 		call.Funcname = call.Funcname[1:]
+	}
+	if node, ok := m.Interface().(*pg.Node); ok && isTypeOfAsText(node.GetTypeCast()) {
+		node.Node = node.GetTypeCast().GetArg().Node
 	}
 	if cast, ok := m.Interface().(*pg.TypeCast); ok {
 		names := cast.GetTypeName().GetNames()
@@ -39,6 +42,15 @@ func neutral(m protoreflect.Message) {
 		}
 		return true
 	})
+}
+
+// isTypeOfAsText tells pg_typeof(x)::text, which is what we write for pg_typeof(x).
+func isTypeOfAsText(cast *pg.TypeCast) bool {
+	call := cast.GetArg().GetFuncCall()
+	if call == nil || len(cast.TypeName.Names) != 1 || cast.TypeName.Names[0].GetString_().GetSval() != "text" {
+		return false
+	}
+	return call.Funcname[len(call.Funcname)-1].GetString_().GetSval() == "pg_typeof"
 }
 
 func protoEqual(a, b *pg.ParseResult) bool { return proto.Equal(a, b) }

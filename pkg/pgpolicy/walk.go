@@ -28,7 +28,9 @@ type walker struct {
 	*rules
 	text    string // what the caller wrote; its positions are those of the first tree
 	rewrite bool
-	sampled *pg.Node // the relation of the TABLESAMPLE that is being walked
+	sampled *pg.Node              // the relation of the TABLESAMPLE that is being walked
+	inFrom  map[*pg.FuncCall]bool // calls that are an element of FROM, or of ROWS FROM
+	asText  map[*pg.FuncCall]bool // calls of pg_typeof whose result is cast to text
 }
 
 // at says where in the caller's text something stands, in characters from 1 as psql counts: a number tells a caller what to
@@ -64,6 +66,10 @@ func (w *walker) walk(v reflect.Value, depth int, names *scope) error {
 	switch x := v.Interface().(type) {
 	case *pg.Node:
 		switch held := x.GetNode().(type) {
+		case *pg.Node_FuncCall:
+			if err := w.typeOf(x, held.FuncCall); err != nil {
+				return err
+			}
 		case nil:
 			// An element of a list that is not there: the dimension of int[], a missing element of a
 			// DISTINCT without ON. It holds nothing.
@@ -88,9 +94,14 @@ func (w *walker) walk(v reflect.Value, depth int, names *scope) error {
 		if err := w.funcCall(x); err != nil {
 			return err
 		}
+	case *pg.RangeFunction:
+		w.fromCalls(x)
 	case *pg.TypeCast:
 		if w.rewrite {
 			spellOut(x)
+		}
+		if call := x.GetArg().GetFuncCall(); call != nil && isText(x.GetTypeName()) {
+			w.asText = mark(w.asText, call)
 		}
 	case *pg.TypeName:
 		if err := w.typeName(x); err != nil {
@@ -127,6 +138,48 @@ func spellOut(cast *pg.TypeCast) {
 	case "f":
 		text.Sval.Sval = "false"
 	}
+}
+
+func mark(set map[*pg.FuncCall]bool, call *pg.FuncCall) map[*pg.FuncCall]bool {
+	if set == nil {
+		set = map[*pg.FuncCall]bool{}
+	}
+	set[call] = true
+	return set
+}
+
+// fromCalls notes the functions that FROM calls.
+func (w *walker) fromCalls(x *pg.RangeFunction) {
+	for _, item := range x.Functions {
+		if items := item.GetList().GetItems(); len(items) > 0 {
+			if call := items[0].GetFuncCall(); call != nil {
+				w.inFrom = mark(w.inFrom, call)
+			}
+		}
+	}
+}
+
+func isText(t *pg.TypeName) bool {
+	name, ok := nameOf(t.GetNames())
+	return ok && name[len(name)-1] == "text" && len(t.ArrayBounds) == 0 && (len(name) == 1 || len(name) == 2 && name[0] == catalog)
+}
+
+// typeOf writes pg_typeof(x) as pg_typeof(x)::text. Its result is a regtype, and what is put beside it (CASE, COALESCE, UNION)
+// becomes one, too: numbers would turn into the names of everybody's tables.
+func (w *walker) typeOf(node *pg.Node, call *pg.FuncCall) error {
+	name, ok := nameOf(call.Funcname)
+	if !ok || name[len(name)-1] != "pg_typeof" || w.asText[call] {
+		return nil
+	}
+	if !w.rewrite || w.inFrom[call] {
+		return refuse("pg_typeof is allowed where its result is text")
+	}
+	node.Node = &pg.Node_TypeCast{TypeCast: &pg.TypeCast{
+		Arg:      &pg.Node{Node: &pg.Node_FuncCall{FuncCall: call}},
+		TypeName: &pg.TypeName{Names: []*pg.Node{pg.MakeStrNode("text")}, Typemod: -1},
+	}}
+	w.asText = mark(w.asText, call)
+	return nil
 }
 
 // enter checks what holds for each message: its kind, its depth, and that it has no field that we do not know.

@@ -132,7 +132,7 @@ SELECT int4range(1, 10) @> 5, daterange('2024-01-01', '2024-02-01', '[)') && dur
 SELECT to_tsvector('english', body) @@ to_tsquery('english', 'cat & dog'), ts_rank(to_tsvector(body), plainto_tsquery('cat')), ts_headline(body, websearch_to_tsquery('cat -dog')) FROM posts
 SELECT host(ip), masklen(ip), network(ip), ip << inet '10.0.0.0/8' FROM logins
 SELECT point(1, 2) <-> point(3, 4), circle(point(0, 0), 2), area(box(point(0, 0), point(1, 1)))
-SELECT xmlelement(name a, xmlattributes(id AS i), name), xpath('/a/b/text()', doc), xmlagg(xmlforest(id, name)) FROM t GROUP BY id, name, doc
+SELECT xmlelement(name a, xmlattributes(id AS i), name), xmlagg(xmlforest(id, name)) FROM t GROUP BY id, name, doc
 SELECT gen_random_uuid(), random(), pi(), pg_typeof(1), pg_size_pretty(1024::bigint), pg_column_size('x')
 SELECT current_user, session_user, current_database(), current_schema
 SELECT "Order ID", "Customer"."First Name" FROM "Sales"."Orders" AS "Customer" WHERE "Order ID" = 1
