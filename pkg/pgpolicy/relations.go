@@ -31,10 +31,12 @@ func (w *walker) relation(node *pg.Node, r *pg.RangeVar, depth int, names *scope
 	case r.Schemaname == informationSchema:
 		// They show what the role may read, by name and type; the other views show definitions, grants, passwords
 		// of user mappings. Under a list of relations they stay: names alone, and an agent needs them to find its way.
-		if r.Relname == "tables" || r.Relname == "columns" {
+		switch {
+		case r.Relname == "tables" || r.Relname == "columns" && !w.listed:
 			return nil
+		case r.Relname != "columns":
+			return refuse("of information_schema, only tables and columns are served")
 		}
-		return refuse("of information_schema, only tables and columns are served")
 	case !w.listed:
 		return nil
 	}
@@ -60,8 +62,19 @@ func (w *walker) relation(node *pg.Node, r *pg.RangeVar, depth int, names *scope
 	return nil
 }
 
+// columnsOfColumns are those of information_schema.columns that are served beside a list of relations: names and types. The
+// others show expressions (column_default, generation_expression), in which people keep what nobody else shall see.
+var columnsOfColumns = []string{
+	"table_catalog", "table_schema", "table_name", "column_name", "ordinal_position", "is_nullable", "data_type",
+	"character_maximum_length", "numeric_precision", "numeric_scale", "datetime_precision", "udt_schema", "udt_name",
+	"is_identity", "is_generated",
+}
+
 // find looks a relation up in the list; an unqualified name along the search path.
 func (w *walker) find(r *pg.RangeVar) (name qualified, columns []string, ok bool) {
+	if r.Schemaname == informationSchema && r.Relname == "columns" {
+		return qualified{informationSchema, "columns"}, columnsOfColumns, true
+	}
 	schemas := w.searchPath
 	if r.Schemaname != "" {
 		schemas = []string{r.Schemaname}

@@ -62,6 +62,13 @@ func TestOnlyListedRelationsAreReadAndAreWrittenOut(t *testing.T) {
 		{"other case", `SELECT * FROM app."Orders"`, "", "another table"},
 		{"public", "SELECT * FROM public.orders", "", ""},
 		{"information_schema", "SELECT 1 FROM information_schema.tables", "SELECT 1 FROM information_schema.tables LIMIT 51", ""},
+		{
+			"information_schema's expressions", "SELECT column_default FROM information_schema.columns",
+			"SELECT column_default FROM (SELECT table_catalog, table_schema, table_name, column_name, ordinal_position, " +
+				"is_nullable, data_type, character_maximum_length, numeric_precision, numeric_scale, datetime_precision, " +
+				"udt_schema, udt_name, is_identity, is_generated FROM information_schema.columns) columns LIMIT 51",
+			"column_default is not there: the server refuses it",
+		},
 		{"information_schema, other", "SELECT 1 FROM information_schema.views", "", ""},
 		{"catalog", "SELECT 1 FROM pg_class", "", ""},
 

@@ -200,6 +200,7 @@ var excused = map[string]string{
 	"42P02": "without a list of types a parameter is let through, and the count at Bind is wrong instead (08P01)",
 	"25P03": "needs a transaction that waits for its client; a flight goes out as a whole",
 	"25P04": "transaction_timeout is PostgreSQL 17's",
+	"53200": "it takes a server that is out of memory",
 	"53100": "needs a disk that is full",
 	"57P02": "PostgreSQL sends it as a notice and then closes the connection, which is what counts here",
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"mcp-server-suite/pkg/pgpolicy"
@@ -23,6 +24,10 @@ func (d *DB) affordable(ctx context.Context, statement pgpolicy.Approved) error 
 	if err != nil {
 		return err
 	}
+	if plan.TruncatedBy != "" {
+		return problem.New(problem.TooCostly, "the plan of the query is too long to look at its cost (MCP_SQL_MAX_COST); narrow "+
+			"the query", query)
+	}
 	// One row with one value of type json: [[[{"Plan": {"Total Cost": 8.29}}]]].
 	var rows [][][]struct {
 		Plan struct {
@@ -30,7 +35,7 @@ func (d *DB) affordable(ctx context.Context, statement pgpolicy.Approved) error 
 		}
 	}
 	if err := json.Unmarshal(plan.Rows, &rows); err != nil || len(rows) != 1 || len(rows[0]) != 1 || len(rows[0][0]) != 1 {
-		return fmt.Errorf("read plan: not in the form of EXPLAIN (FORMAT JSON): %w", err)
+		return errors.Join(errors.New("read plan: not in the form of EXPLAIN (FORMAT JSON)"), err)
 	}
 	if cost := rows[0][0][0].Plan.Cost; cost > d.settings.MaxCost {
 		return problem.New(problem.TooCostly, fmt.Sprintf("the planner expects a cost of %.0f units, and %.0f are allowed "+

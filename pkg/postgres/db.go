@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/puddle/v2"
 
 	"mcp-server-suite/pkg/problem"
@@ -52,6 +54,7 @@ type DB struct {
 type conn struct {
 	*pgconn.PgConn
 	limits string // the SELECT that pins the session
+	meter  *meter
 }
 
 // Open checks the settings and reads the DSN. It connects to nothing: the server may come up later. What it needs from
@@ -123,7 +126,12 @@ func (d *DB) config(t target) (*pgconn.Config, error) {
 const keepAlive = 15 * time.Second
 
 // connect makes one connection and learns what its server is. It fails where the role could do harm.
-func (d *DB) connect(ctx context.Context) (*conn, error) {
+func (d *DB) connect(ctx context.Context) (_ *conn, err error) {
+	defer func() { // in a goroutine of the pool, where a panic would end the process
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("connect: panic: %T", cause)
+		}
+	}()
 	t := d.target
 	if d.settings.DSNFile != "" {
 		now, err := d.settings.read()
@@ -159,6 +167,12 @@ func (d *DB) dial(ctx context.Context, c *pgconn.Config) (*conn, error) {
 	}
 	dialer, open := sameServer(c.DialFunc)
 	c.DialFunc = dialer
+	bound := &meter{}
+	bound.left.Store(connectBytes)
+	c.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		bound.from = r
+		return pgproto3.NewFrontend(bound, w)
+	}
 	pg, err := pgconn.ConnectConfig(ctx, c)
 	var server *pgconn.PgError
 	if own && errors.As(err, &server) && slices.Contains(notTaken, server.Code) {
@@ -172,15 +186,17 @@ func (d *DB) dial(ctx context.Context, c *pgconn.Config) (*conn, error) {
 		return nil, err
 	}
 	open()
-	made := &conn{PgConn: pg, limits: d.pins.shared(pg.ParameterStatus("server_version"))}
+	made := &conn{PgConn: pg, limits: d.pins.shared(pg.ParameterStatus("server_version")), meter: bound}
 	if own {
-		answer := pg.ExecParams(ctx, d.pins.question(), nil, nil, nil, nil).Read()
-		if answer.Err != nil || len(answer.Rows) != 1 {
-			d.disconnect(made)
-			return nil, fmt.Errorf("look at the session: %w", answer.Err)
+		answer := pg.ExecParams(ctx, d.pins.question(), nil, nil, nil, nil)
+		if answer.NextRow() {
+			if text, ok := d.pins.own(answer.Values(), pg.ParameterStatus("server_version")); ok {
+				made.limits = text
+			}
 		}
-		if text, ok := d.pins.own(answer.Rows[0], pg.ParameterStatus("server_version")); ok {
-			made.limits = text
+		if _, err := answer.Close(); err != nil {
+			d.disconnect(made)
+			return nil, fmt.Errorf("look at the session: %w", err)
 		}
 	}
 	return made, nil

@@ -75,7 +75,7 @@ func (d *DB) Inspect(ctx context.Context) (Report, error) {
 	}
 	defer looking.disconnect(c)
 	path := array(s.SearchPath)
-	row, err := ask(ctx, c.PgConn, facts, path)
+	row, err := ask(ctx, c.PgConn, 12, facts, path)
 	if err != nil || len(row) != 1 {
 		return Report{}, fmt.Errorf("look at the server: %w", err)
 	}
@@ -83,7 +83,7 @@ func (d *DB) Inspect(ctx context.Context) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	hints, err := ask(ctx, c.PgConn, holders+advice, path)
+	hints, err := ask(ctx, c.PgConn, 4, holders+advice, path)
 	if err != nil {
 		return Report{}, fmt.Errorf("look at the role's surroundings: %w", err)
 	}
@@ -342,9 +342,9 @@ func (r Report) Text() string {
 	count := map[string]int{}
 	for _, c := range r.Checks {
 		count[c.Status]++
-		fmt.Fprintf(&b, "%-6s  %-*s  %s\n", c.Status, width, c.Name, visible(c.Found))
+		fmt.Fprintf(&b, "%-6s  %-*s  %s\n", c.Status, width, c.Name, oneLine(c.Found))
 		if c.Fix != "" {
-			fmt.Fprintf(&b, "%-6s  %-*s  fix: %s\n", "", width, "", visible(c.Fix))
+			fmt.Fprintf(&b, "%-6s  %-*s  fix: %s\n", "", width, "", oneLine(c.Fix))
 		}
 	}
 	fmt.Fprintf(&b, "\nfaults: %d, advice: %d\n", count[StatusFault], count[StatusAdvice])
@@ -370,6 +370,11 @@ func (r Report) JSON() ([]byte, error) {
 // Faulty says that there is a fault.
 func (r Report) Faulty() bool {
 	return slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Status == StatusFault })
+}
+
+// oneLine is visible without line breaks: a name that holds one must not begin a line that looks like ours.
+func oneLine(text string) string {
+	return strings.NewReplacer("\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(visible(text))
 }
 
 // visible writes what a terminal would obey or not show as Go's escapes.

@@ -60,11 +60,14 @@ func (d *DB) run(ctx context.Context, j job) (Table, error) {
 		// The server itself must have ended the statement before this: it or the network is gone, or a pooler has no
 		// connection free.
 		limit, cancel := context.WithTimeout(ctx, d.settings.QueryTimeout+cancelWait)
-		err = f.fly(limit)
+		r.Value().meter.left.Store(flightBytes(max(d.settings.ResultBytes, j.bytes)))
+		err = func() error {
+			defer func() { d.release(r, f.clean) }() // also behind a panic: the connection would be missing for ever
+			return f.fly(limit)
+		}()
 		silent := limit.Err() != nil
 		cancel()
-		broken := r.Value().IsClosed()
-		d.release(r, f.clean)
+		broken := f.conn.IsClosed()
 		if err == nil {
 			return f.table, nil
 		}
@@ -252,7 +255,7 @@ func (f *flight) take(step int, r *pgconn.ResultReader, stop context.CancelFunc)
 }
 
 func (f *flight) pinned(r *pgconn.ResultReader) error {
-	if !r.NextRow() {
+	if !r.NextRow() || len(r.Values()) == 0 {
 		return errors.Join(errUnpinned, f.close(r))
 	}
 	f.table.InRecovery = string(r.Values()[0]) == "t"
@@ -263,6 +266,11 @@ func (f *flight) pinned(r *pgconn.ResultReader) error {
 // has lost its LIMIT on the way, and is stopped.
 func (f *flight) rows(r *pgconn.ResultReader, stop context.CancelFunc) error {
 	fields := r.FieldDescriptions()
+	if len(fields) > maxColumns {
+		stop()
+		_ = f.close(r) // it is stopped, and that is the error
+		return errTooMany
+	}
 	columns := make([]rowjson.Column, len(fields))
 	for i, field := range fields {
 		columns[i] = rowjson.Column{Name: field.Name, OID: field.DataTypeOID}
@@ -289,13 +297,16 @@ func (f *flight) rows(r *pgconn.ResultReader, stop context.CancelFunc) error {
 	f.table.Rows, f.table.Count, f.table.Flagged = encoder.JSON(), encoder.Count(), encoder.Flagged()
 	f.table.TruncatedBy = encoder.Truncated()
 	var tooLong *pgproto3.ExceededMaxBodyLenErr
-	if errors.As(err, &tooLong) {
+	if errors.As(err, &tooLong) || errors.Is(err, errFlood) {
 		// The row that is too long is not kept, nor is what follows; the rows before it are whole.
 		f.table.TruncatedBy = "size"
 		return nil
 	}
 	return err
 }
+
+// maxColumns is how many columns a result can have (PostgreSQL, MaxTupleAttributeNumber); a server that says more is none.
+const maxColumns = 1664
 
 // spareRows is how many rows beyond the bound are read and dropped before the statement is stopped: a plan (EXPLAIN) has no
 // LIMIT, and reading the rest of a short one is cheaper than a new connection.

@@ -41,7 +41,7 @@ var holders string
 // Not seen, since nothing that every version and every role can read shows it: rights of PUBLIC on large objects
 // (there may be millions) and on parameters (PostgreSQL 15).
 func unsafeRole(ctx context.Context, c *pgconn.PgConn) ([]Fault, error) {
-	rows, err := ask(ctx, c, holders+rights)
+	rows, err := ask(ctx, c, 4, holders+rights)
 	if err != nil {
 		return nil, fmt.Errorf("look at the role: %w", err)
 	}
@@ -66,9 +66,10 @@ const onlyCatalog = `SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg
 	pg_catalog.set_config('max_parallel_workers_per_gather', '0', true),
 	pg_catalog.set_config('statement_timeout', '30s', true)`
 
-// ask runs one constant question in a transaction of its own, in one round trip, and returns its rows; NULL is "".
+// ask runs one constant question in a transaction of its own, in one round trip, and returns its rows of so many columns;
+// NULL, and what the server leaves out, is "".
 // After an error the transaction may be open: the connection is of no more use.
-func ask(ctx context.Context, c *pgconn.PgConn, question string, parameters ...string) ([][]string, error) {
+func ask(ctx context.Context, c *pgconn.PgConn, columns int, question string, parameters ...string) ([][]string, error) {
 	values := make([][]byte, len(parameters))
 	for i, p := range parameters {
 		values[i] = []byte(p)
@@ -79,14 +80,17 @@ func ask(ctx context.Context, c *pgconn.PgConn, question string, parameters ...s
 	p.SendQueryParams(question, values, nil, nil, nil)
 	p.SendQueryParams(rollback, nil, nil, nil, nil)
 	p.SendPipelineSync()
-	rows, err := answer(p)
+	rows, err := answer(p, columns)
 	return rows, errors.Join(err, p.Close())
 }
 
 // questions is how many answers come before the synchronisation point.
 const questions = 4
 
-func answer(p *pgconn.Pipeline) (rows [][]string, err error) {
+// maxAnswerRows is far more than an honest server answers with.
+const maxAnswerRows = 10_000
+
+func answer(p *pgconn.Pipeline, columns int) (rows [][]string, err error) {
 	if err := p.Flush(); err != nil {
 		return nil, err
 	}
@@ -103,13 +107,14 @@ func answer(p *pgconn.Pipeline) (rows [][]string, err error) {
 			return rows, nil
 		}
 		for r.NextRow() {
-			row := make([]string, len(r.Values()))
+			if step != statement || len(rows) > maxAnswerRows {
+				continue // the meter ends what does not end
+			}
+			row := make([]string, max(len(r.Values()), columns))
 			for i, v := range r.Values() {
 				row[i] = string(v)
 			}
-			if step == 2 {
-				rows = append(rows, row)
-			}
+			rows = append(rows, row[:columns])
 		}
 		if _, err := r.Close(); err != nil {
 			return nil, err

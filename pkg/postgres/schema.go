@@ -234,10 +234,18 @@ func (d *DB) lines(ctx context.Context, text string, rows int) ([]line, error) {
 	return lines, nil
 }
 
-func (l line) text(i int) string { s, _ := l[i].(string); return s }
+func (l line) text(i int) string { s, _ := l.item(i).(string); return s }
+
+// item is nil where there is none: how long a line is, the server says.
+func (l line) item(i int) any {
+	if i >= len(l) {
+		return nil
+	}
+	return l[i]
+}
 
 func (l line) texts(i int) []string {
-	items, _ := l[i].([]any)
+	items, _ := l.item(i).([]any)
 	texts := make([]string, len(items))
 	for n, item := range items {
 		texts[n], _ = item.(string)

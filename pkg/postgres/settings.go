@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -64,14 +65,17 @@ func (s Settings) check() error {
 func (s Settings) read() (target, error) {
 	dsn := s.DSN
 	if s.DSNFile != "" {
-		f, err := os.Open(s.DSNFile)
+		f, err := os.OpenFile(s.DSNFile, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe that nobody writes to is not waited for
 		if err != nil {
-			return target{}, fmt.Errorf("open DSN file: %w", err)
+			return target{}, fmt.Errorf("open DSN file: %w", errors.Unwrap(err))
 		}
 		text, err := io.ReadAll(io.LimitReader(f, maxDSNBytes+1))
 		_ = f.Close() // only read from
-		if err != nil || len(text) > maxDSNBytes {
-			return target{}, fmt.Errorf("read DSN file: at most %d bytes are taken: %w", maxDSNBytes, err)
+		if err != nil {
+			return target{}, fmt.Errorf("read DSN file: %w", errors.Unwrap(err))
+		}
+		if len(text) > maxDSNBytes {
+			return target{}, fmt.Errorf("read DSN file: at most %d bytes are taken", maxDSNBytes)
 		}
 		dsn = strings.TrimRight(string(text), "\r\n")
 	}

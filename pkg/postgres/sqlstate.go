@@ -89,6 +89,9 @@ func refusal(ctx context.Context, err error) error {
 	case "53400", "53100":
 		return problem.New(problem.QueryFailed, "the query needs more temporary space than there is for it (SQLSTATE "+state+
 			"); ask for less", query)
+	case "53200":
+		return problem.New(problem.QueryFailed, "the query needs more memory than the database has for it (SQLSTATE 53200); ask "+
+			"for less", query)
 	case "40001", "40P01", "57P01", "57P02", "57P04", "57P05", "25P03", "25P04":
 		return problem.New(problem.DBInterrupted, "the database ended the query for reasons of its own (SQLSTATE "+state+
 			"); repeat")
