@@ -50,3 +50,15 @@ func TestDoctorSaysWhatTheRoleMayDo(t *testing.T) {
 		t.Errorf("a wrong password: exit %d, %s", code, stderr)
 	}
 }
+
+func TestVariablesOfLibpqDoNotCount(t *testing.T) { // not parallel: it sets some
+	for name, value := range map[string]string{
+		"PGSERVICE": "x", "PGCONNECT_TIMEOUT": "zz", "PGMINPROTOCOLVERSION": "9", "PGHOST": "203.0.113.1", "PGSSLMODE": "verify-full",
+	} {
+		t.Setenv(name, value)
+	}
+	code, stdout, stderr := run("", []string{"MCP_SQL_DSN=postgres://u@127.0.0.1:1/d"}, "doctor")
+	if code != command.ExitVerdict || stdout != "" || !strings.Contains(stderr, "DB_UNAVAILABLE") {
+		t.Errorf("exit %d, %s%s", code, stdout, stderr)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 
 	"mcp-server-suite/pkg/config"
 	"mcp-server-suite/pkg/lockdown"
@@ -124,6 +125,13 @@ func Policy(c config.Config) (*pgpolicy.Policy, error) {
 func Database(c config.Config, log *slog.Logger) (*postgres.DB, error) {
 	if !c.SQL() {
 		return nil, &SettingFault{"MCP_SQL_DSN", errors.New("is not set, nor is MCP_SQL_DSN_FILE")}
+	}
+	// pgconn reads some twenty variables, and fails over a wrong one; the DSN alone counts. (A serving daemon has none of
+	// them left, see lockdown.)
+	for _, entry := range os.Environ() {
+		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "PG") {
+			_ = os.Unsetenv(name) // it fails for a name without letters only
+		}
 	}
 	db, err := postgres.Open(databaseSettings(c, log))
 	if err != nil {
