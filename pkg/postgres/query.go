@@ -61,13 +61,16 @@ func (d *DB) run(ctx context.Context, j job) (Table, error) {
 		// connection free.
 		limit, cancel := context.WithTimeout(ctx, d.settings.QueryTimeout+cancelWait)
 		r.Value().meter.left.Store(flightBytes(max(d.settings.ResultBytes, j.bytes)))
+		broken := false
 		err = func() error {
-			defer func() { d.release(r, f.clean) }() // also behind a panic: the connection would be missing for ever
+			defer func() { // also behind a panic: the connection would be missing for ever
+				broken = f.conn.IsClosed() // now: released, it is somebody else's
+				d.release(r, f.clean)
+			}()
 			return f.fly(limit)
 		}()
 		silent := limit.Err() != nil
 		cancel()
-		broken := f.conn.IsClosed()
 		if err == nil {
 			return f.table, nil
 		}

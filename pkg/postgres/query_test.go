@@ -79,7 +79,7 @@ func TestACancelNeverReachesALaterStatement(t *testing.T) {
 			for i := range 50 {
 				want := strconv.Itoa(worker*1000 + i)
 				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rand.IntN(4000))*time.Microsecond)
-				table, err := unpoliced(ctx, d, "SELECT "+want+" FROM (SELECT pg_sleep(0.001)) s")
+				table, err := unpoliced(ctx, d, "SELECT "+want+" FROM (SELECT pg_sleep(0.003)) s")
 				cancel()
 				switch {
 				case err == nil && onlyValue(t, table) == want:
