@@ -55,7 +55,7 @@ func parseDSN(dsn string, plaintext []string) (target, error) {
 	if !isURL || !strings.HasPrefix(dsn, "postgres://") && !strings.HasPrefix(dsn, "postgresql://") {
 		return target{}, errors.New("it does not begin with postgres:// or postgresql://")
 	}
-	if strings.ContainsFunc(dsn, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if strings.ContainsFunc(dsn, isControl) {
 		return target{}, errors.New("it holds control characters")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
@@ -88,6 +88,8 @@ func parseDSN(dsn string, plaintext []string) (target, error) {
 	}
 	return t, t.complete(hosts, ports, plaintext)
 }
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
 func splitHost(text string) (host, port string, err error) {
 	host = text
@@ -186,6 +188,10 @@ func known(key string) string {
 
 // complete puts the endpoints together, fills in defaults and refuses what must not be.
 func (t *target) complete(hosts, ports, plaintext []string) error {
+	// Encoded they pass the look at the whole text.
+	if strings.ContainsFunc(t.user+t.database+strings.Join(hosts, ""), isControl) || strings.ContainsRune(t.password, 0) {
+		return errors.New("it holds control characters")
+	}
 	if len(hosts) > maxHosts {
 		return fmt.Errorf("more than %d hosts", maxHosts)
 	}
@@ -201,6 +207,8 @@ func (t *target) complete(hosts, ports, plaintext []string) error {
 		switch {
 		case host == "":
 			return errors.New("a host is missing: postgres://user@host:5432/database, or host=/folder/of/the/socket as a key")
+		case strings.Contains(host, ","): // pgconn would take it for two
+			return errors.New("a host or the folder of the socket holds a comma")
 		case strings.HasPrefix(host, "/") && path.Clean(host) != host:
 			return errors.New("the folder of the socket is no plain absolute path")
 		case !strings.HasPrefix(host, "/") && strings.ContainsAny(host, " /\\'%"):

@@ -79,6 +79,11 @@ func TestADSNIsReadOrRefusedByItsKind(t *testing.T) {
 		{"too many hosts", "postgres://u@" + strings.Repeat("h,", 16) + "h/d", nil, "", "more than 16"},
 		{"a host with a space", "postgres://u@h%20x/d", nil, "", "neither a name"},
 		{"a host with a quote", "postgres://u@h'x/d", nil, "", "neither a name"},
+		{"a comma inside of a host", "postgres://u@a%2Cb/d", nil, "", "comma"},
+		{"a comma inside of a folder", "postgres://u@%2Fa%2Cb/d", nil, "", "comma"},
+		{"an encoded newline in the user", "postgres://u%0A@h/d", nil, "", "control"},
+		{"an encoded NUL in the password", "postgres://u:" + password + "%00@h/d", nil, "", "control"},
+		{"an encoded NUL in the database", "postgres://u@h/d%00", nil, "", "control"},
 		{"semicolon", "postgres://u@h/d?a=" + password + ";b=2", nil, "", "key=value"},
 	} {
 		got, err := parseDSN(c.dsn, c.plaintext)
