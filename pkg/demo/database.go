@@ -334,7 +334,7 @@ func functions(s *session) error {
 }
 
 func cancelledQuery(s *session) error {
-	const id, endless = "7", "SELECT count(*) FROM generate_series(1, 20000000000)"
+	const id, endless = "7", "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b"
 	d := s.scene.database
 	s.asked("read_only_sql, id %s: %s", id, endless)
 	if err := s.send(request(id, "tools/call", callParams("read_only_sql", sqlArguments(endless)))); err != nil {
