@@ -188,8 +188,8 @@ func known(key string) string {
 
 // complete puts the endpoints together, fills in defaults and refuses what must not be.
 func (t *target) complete(hosts, ports, plaintext []string) error {
-	// Encoded they pass the look at the whole text.
-	if strings.ContainsFunc(t.user+t.database+strings.Join(hosts, ""), isControl) || strings.ContainsRune(t.password, 0) {
+	// Encoded they pass the look at the whole text. Names of roles and databases may hold them, but for NUL.
+	if strings.ContainsFunc(strings.Join(hosts, ""), isControl) || strings.ContainsRune(t.user+t.password+t.database, 0) {
 		return errors.New("it holds control characters")
 	}
 	if len(hosts) > maxHosts {
