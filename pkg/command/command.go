@@ -105,6 +105,15 @@ func serve(p Process, args []string) int {
 	return ExitDone
 }
 
+// readSettings reads the environment, or says on stderr all that is wrong with it.
+func readSettings(p Process) (settings config.Config, ok bool) {
+	settings, faults := config.Parse(p.Environ)
+	for _, f := range faults {
+		fmt.Fprintln(p.Stderr, "mcp-server-suite:", f.Text)
+	}
+	return settings, faults == nil
+}
+
 // lock is the way from the environment to a daemon that has only the rights it needs: read the settings, take away
 // everything else, open, seal. Where the process is not confined yet it does not return, and the program begins anew.
 // Without a daemon the code is the one to exit with, and the reason is on stderr.
@@ -115,11 +124,8 @@ func lock(p Process) (*daemon.Daemon, lockdown.Posture, int) {
 	}
 	// A write to a closed stdout or stderr is an error to handle, not the end of the process, from the first refusal on.
 	signal.Ignore(syscall.SIGPIPE)
-	settings, faults := config.Parse(p.Environ)
-	if faults != nil {
-		for _, f := range faults {
-			fmt.Fprintln(p.Stderr, "mcp-server-suite:", f.Text)
-		}
+	settings, ok := readSettings(p)
+	if !ok {
 		return nil, lockdown.Posture{}, ExitConfig
 	}
 	confined, err := daemon.Confine(settings, append([]string{"mcp-server-suite"}, p.Args...), p.Environ)

@@ -8,7 +8,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"mcp-server-suite/pkg/config"
 	"mcp-server-suite/pkg/daemon"
 	"mcp-server-suite/pkg/problem"
 )
@@ -22,11 +21,8 @@ func doctor(p Process, args []string) int {
 		}
 		asJSON = true
 	}
-	settings, faults := config.Parse(p.Environ)
-	for _, f := range faults {
-		fmt.Fprintln(p.Stderr, "mcp-server-suite:", f.Text)
-	}
-	if faults != nil {
+	settings, ok := readSettings(p)
+	if !ok {
 		return ExitConfig
 	}
 	db, err := daemon.Database(settings, slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: settings.LogLevel})))

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"mcp-server-suite/pkg/config"
 	"mcp-server-suite/pkg/daemon"
 	"mcp-server-suite/pkg/problem"
 )
@@ -53,11 +52,8 @@ func validate(p Process, args []string) int {
 		fmt.Fprintln(p.Stderr, `mcp-server-suite: validate takes one SQL text, for instance: validate "SELECT 1" (see validate --help)`)
 		return ExitConfig
 	}
-	settings, faults := config.Parse(p.Environ)
-	for _, f := range faults {
-		fmt.Fprintln(p.Stderr, "mcp-server-suite:", f.Text)
-	}
-	if faults != nil {
+	settings, ok := readSettings(p)
+	if !ok {
 		return ExitConfig
 	}
 	policy, err := daemon.Policy(settings)
