@@ -28,7 +28,8 @@ const module = "mcp-server-suite"
 // only what stands after "may import". Moving a line is a design decision; it belongs in a commit of its own.
 const floors = `
 0 strictjson
-0 problem     may import strictjson
+0 visible
+0 problem     may import strictjson visible
 1 framing
 1 envelope
 1 session

@@ -9,6 +9,7 @@ import (
 
 	"mcp-server-suite/pkg/daemon"
 	"mcp-server-suite/pkg/problem"
+	"mcp-server-suite/pkg/visible"
 )
 
 // seedRows is the cap that read_only_sql has without max_rows.
@@ -88,12 +89,12 @@ func (v verdict) print(p Process, asJSON bool) (err error) {
 	case asJSON:
 		err = json.NewEncoder(p.Stdout).Encode(v)
 	case v.Accepted:
-		_, err = fmt.Fprintf(p.Stdout, "accepted\nwould run: %s\n", v.SQL)
+		_, err = fmt.Fprintf(p.Stdout, "accepted\nwould run: %s\n", visible.Text(v.SQL))
 		if err == nil && v.Probe {
 			_, err = fmt.Fprintf(p.Stdout, "of these rows at most %d are returned; one more tells whether there are more\n", v.MaxRows)
 		}
 	default:
-		_, err = fmt.Fprintf(p.Stdout, "refused: %s\n%s\n", v.Reason, v.Detail)
+		_, err = fmt.Fprintf(p.Stdout, "refused: %s\n%s\n", v.Reason, visible.Line(v.Detail))
 	}
 	return err
 }

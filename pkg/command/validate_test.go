@@ -29,6 +29,8 @@ func TestValidateSaysTheVerdictAndTheTextThatWouldRun(t *testing.T) {
 		{"relations", []string{"MCP_SQL_ALLOW_RELATIONS=app.t(a, b)"}, []string{"SELECT * FROM app.t"}, 0, []string{"(SELECT a, b FROM app.t)"}},
 		{"other relations", []string{"MCP_SQL_ALLOW_RELATIONS=app.t(a, b)"}, []string{"SELECT * FROM app.u"}, 1, []string{"UNSAFE_QUERY"}},
 		{"recursion", []string{"MCP_SQL_RECURSIVE=false"}, []string{"WITH RECURSIVE r AS (SELECT 1) SELECT * FROM r"}, 1, []string{"UNSAFE_QUERY"}},
+		{"what a terminal would obey", nil, []string{"SELECT '\x1b[2J\u202e' AS \"\a\""}, 0, []string{`\x1b[2J\u202e`, `\a`}},
+		{"and in a refusal", nil, []string{"SELECT \"\x1b[2J\"(1)"}, 1, []string{`UNSAFE_QUERY`, `\u001b[2J`}},
 		{"search path", []string{"MCP_SQL_ALLOW_RELATIONS=app.*", "MCP_SQL_SEARCH_PATH=x, app"}, []string{"SELECT 1 FROM t"}, 0, []string{"app.t"}},
 	} {
 		code, stdout, stderr := run("", c.environ, append([]string{"validate"}, c.args...)...)

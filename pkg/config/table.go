@@ -11,8 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
+
+	"mcp-server-suite/pkg/visible"
 )
 
 // Setting is what an operator has to know about one variable.
@@ -148,7 +149,7 @@ var table = []row{
 	text(Setting{
 		Name: "MCP_SERVER_TITLE", Example: "Sales data",
 		Effect: "Title in the answer to initialize; unset sends none.",
-	}, 128, "printable characters", visible, func(c *Config) *string { return &c.ServerTitle }),
+	}, 128, "printable characters", visible.Rune, func(c *Config) *string { return &c.ServerTitle }),
 	text(Setting{
 		Name: "MCP_SERVER_INSTRUCTIONS", Example: "Ask for the list of tables before the first query.",
 		Effect: "Instructions in the answer to initialize; unset sends the built-in text.",
@@ -332,7 +333,7 @@ func list(s Setting, kind string, field func(*Config) *[]string) row {
 			case r == ',' && depth <= 0:
 				items = append(items, strings.TrimSpace(value[from:i]))
 				from = i + 1
-			case !visible(r):
+			case !visible.Rune(r):
 				return fmt.Sprintf("has a character (%U) that is not allowed", r)
 			}
 		}
@@ -386,14 +387,7 @@ func nameChar(r rune) bool {
 	return 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '.' || r == '_' || r == '-'
 }
 
-// visible is false for what a reader of the title would not see but a model would: control, format (bidirectional,
-// zero-width, tag), private-use and unassigned characters, which IsPrint refuses, and the fillers and variation
-// selectors, which it does not. An emoji with a variation selector is therefore refused; it can be written without.
-func visible(r rune) bool {
-	return unicode.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
-}
-
-func visibleOrBreak(r rune) bool { return r == '\n' || r == '\t' || visible(r) }
+func visibleOrBreak(r rune) bool { return r == '\n' || r == '\t' || visible.Rune(r) }
 
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 

@@ -9,10 +9,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
 	"mcp-server-suite/pkg/rawclient"
+	"mcp-server-suite/pkg/visible"
 )
 
 // The exit codes.
@@ -120,7 +122,7 @@ func run(daemon, dsnFile string, view viewer) error {
 		err := step.run(s)
 		s.step.Held, s.step.Milliseconds = err == nil, time.Since(stepBegan).Milliseconds()
 		if err != nil {
-			s.step.Failure = printable(err.Error())
+			s.step.Failure = visible.Text(err.Error())
 		}
 		view.end(s.step)
 		if interrupted.Err() != nil {
@@ -140,7 +142,7 @@ func lastWords(c *rawclient.Client) string {
 	const most, moment = 400, time.Second
 	_ = c.CloseInput()             // it has failed: there is nothing more to ask
 	_, _ = c.Within(moment).Wait() // one that does not end is killed
-	text := printable(c.Stderr())
+	text := visible.Text(strings.TrimSpace(c.Stderr()))
 	if text == "" {
 		return ""
 	}

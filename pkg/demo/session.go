@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mcp-server-suite/pkg/rawclient"
+	"mcp-server-suite/pkg/visible"
 )
 
 // session is the running daemon and the step that is being played on it.
@@ -21,7 +22,7 @@ type session struct {
 }
 
 func (s *session) add(kind, format string, args ...any) {
-	e := evidence{kind, printable(fmt.Sprintf(format, args...))}
+	e := evidence{kind, visible.Text(fmt.Sprintf(format, args...))}
 	s.step.Evidence = append(s.step.Evidence, e)
 	s.show(e)
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -199,23 +198,6 @@ func wrap(text string, width int) []string {
 		out = append(out, strings.TrimRight(rest[:cut], " "))
 		rest = indent + strings.TrimLeft(rest[cut:], " ")
 	}
-}
-
-// printable makes text from outside safe to show: newline and what unicode calls printable stay, other characters are
-// written as escapes.
-func printable(text string) string {
-	var b strings.Builder
-	for _, r := range strings.TrimSpace(text) {
-		switch {
-		case r == '\n' || unicode.IsPrint(r) && r != utf8.RuneError:
-			b.WriteRune(r)
-		case r == '\t':
-			b.WriteByte(' ')
-		default:
-			fmt.Fprintf(&b, "\\u%04x", r)
-		}
-	}
-	return b.String()
 }
 
 // short cuts text to most characters; a cut shows as three dots.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"mcp-server-suite/pkg/strictjson"
+	"mcp-server-suite/pkg/visible"
 )
 
 // What a check may say.
@@ -342,15 +343,15 @@ func (r Report) Text() string {
 	count := map[string]int{}
 	for _, c := range r.Checks {
 		count[c.Status]++
-		fmt.Fprintf(&b, "%-6s  %-*s  %s\n", c.Status, width, c.Name, oneLine(c.Found))
+		fmt.Fprintf(&b, "%-6s  %-*s  %s\n", c.Status, width, c.Name, visible.Line(c.Found))
 		if c.Fix != "" {
-			fmt.Fprintf(&b, "%-6s  %-*s  fix: %s\n", "", width, "", oneLine(c.Fix))
+			fmt.Fprintf(&b, "%-6s  %-*s  fix: %s\n", "", width, "", visible.Line(c.Fix))
 		}
 	}
 	fmt.Fprintf(&b, "\nfaults: %d, advice: %d\n", count[StatusFault], count[StatusAdvice])
 	if count[StatusFault] > 0 {
 		fmt.Fprintf(&b, "With a fault no statement is run. If other programs log in as this role, leave it to them and make "+
-			"another one.\nThis does, given to psql:\n\n%s", visible(r.SQL))
+			"another one.\nThis does, given to psql:\n\n%s", visible.Text(r.SQL))
 	}
 	return b.String()
 }
@@ -370,26 +371,4 @@ func (r Report) JSON() ([]byte, error) {
 // Faulty says that there is a fault.
 func (r Report) Faulty() bool {
 	return slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Status == StatusFault })
-}
-
-// oneLine is visible without line breaks: a name that holds one must not begin a line that looks like ours.
-func oneLine(text string) string {
-	return strings.NewReplacer("\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(visible(text))
-}
-
-// visible writes what a terminal would obey or not show as Go's escapes.
-func visible(text string) string {
-	if !hides(text) {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		if r == '\n' || !hides(string(r)) && r != '\t' && r != '\r' {
-			b.WriteRune(r)
-			continue
-		}
-		escaped := strconv.QuoteRuneToASCII(r)
-		b.WriteString(escaped[1 : len(escaped)-1])
-	}
-	return b.String()
 }

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"mcp-server-suite/pkg/strictjson"
+	"mcp-server-suite/pkg/visible"
 )
 
 // Code is the coarse class of a refusal: seed 000's MCPErrorCode.
@@ -226,9 +226,9 @@ func Quote(text string) string {
 			piece = fmt.Sprintf(`\x%02x`, text[i])
 		case r == '\'' || r == '\\':
 			piece = `\` + string(r)
-		case r > 0xFFFF && !isVisible(r):
+		case r > 0xFFFF && !visible.Rune(r):
 			piece = fmt.Sprintf(`\U%08x`, r)
-		case !isVisible(r):
+		case !visible.Rune(r):
 			piece = fmt.Sprintf(`\u%04x`, r)
 		}
 		if used += utf8.RuneCountInString(piece); used > maxQuoted {
@@ -238,10 +238,4 @@ func Quote(text string) string {
 		i += size
 	}
 	return b.String() + "'"
-}
-
-// isVisible is unicode.IsPrint without the letters and marks that show nothing (the Hangul fillers, variation selectors
-// and other default-ignorable code points): a model reads them, and they can carry a hidden text.
-func isVisible(r rune) bool {
-	return unicode.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
