@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// maxLifetime is the longest that a connection serves. With several hosts it is how long reads stay on a primary after its
+	// maxLifetime is the longest that a connection serves; one that nobody uses is closed within half of it more. With several hosts it is how long reads stay on a primary after its
 	// standby has come back (measured: with pgx's default of one hour, they stay for that).
 	maxLifetime = 5 * time.Minute
 
@@ -46,8 +46,9 @@ type DB struct {
 	pool     *puddle.Pool[*conn]
 	pins     pins
 	shared   atomic.Bool    // what stands there takes no startup parameters
-	lifetime time.Duration  // maxLifetime; a field for the sake of tests
-	closing  sync.WaitGroup // connections that are being closed
+	lifetime atomic.Int64   // maxLifetime; a field for the sake of tests
+	closed   chan struct{}  // ends tidying
+	closing  sync.WaitGroup // connections that are being closed, and tidying
 }
 
 // conn is one connection with what is known of its server.
@@ -59,7 +60,9 @@ type conn struct {
 
 // Open checks the settings and reads the DSN. It connects to nothing: the server may come up later. What it needs from
 // the system later on is in [Settings.Needs].
-func Open(s Settings) (*DB, error) {
+func Open(s Settings) (*DB, error) { return open(s, maxLifetime) }
+
+func open(s Settings, lifetime time.Duration) (*DB, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -67,7 +70,8 @@ func Open(s Settings) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &DB{settings: s, target: t, pins: newPins(s), lifetime: maxLifetime}
+	d := &DB{settings: s, target: t, pins: newPins(s), closed: make(chan struct{})}
+	d.lifetime.Store(int64(lifetime))
 	if d.base, err = d.config(t); err != nil {
 		return nil, err
 	}
@@ -79,11 +83,39 @@ func Open(s Settings) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make pool: %w", err)
 	}
+	d.closing.Go(func() { d.tidy(lifetime / 2) })
 	return d, nil
 }
 
-// Close ends every connection and waits for it; none may be in use.
+// tidy closes what has outlived its time and is not in use, so that a session that has asked once does not hold
+// connections of the server for ever.
+func (d *DB) tidy(every time.Duration) {
+	turn := time.NewTicker(every)
+	defer turn.Stop()
+	for {
+		select {
+		case <-d.closed:
+			return
+		case <-turn.C:
+		}
+		for _, r := range d.pool.AcquireAllIdle() {
+			if d.fit(r) {
+				r.ReleaseUnused()
+			} else {
+				r.Destroy()
+			}
+		}
+	}
+}
+
+// fit says that a connection that is not in use may serve the next statement.
+func (d *DB) fit(r *puddle.Resource[*conn]) bool {
+	return time.Since(r.CreationTime()) <= time.Duration(d.lifetime.Load()) && !r.Value().IsClosed() && r.Value().silent()
+}
+
+// Close ends every connection and waits for it; none may be in use. It is called once.
 func (d *DB) Close() error {
+	close(d.closed)
 	d.pool.Close()
 	d.closing.Wait()
 	return nil
@@ -253,7 +285,7 @@ func (d *DB) acquire(ctx context.Context) (*puddle.Resource[*conn], error) {
 	defer full.Stop()
 	for {
 		r, err := d.pool.Acquire(wait)
-		if err == nil && (time.Since(r.CreationTime()) > d.lifetime || r.Value().IsClosed() || !r.Value().silent()) {
+		if err == nil && !d.fit(r) {
 			r.Destroy()
 			continue
 		}

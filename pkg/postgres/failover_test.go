@@ -70,7 +70,7 @@ func TestReadsGoToAServerThatLives(t *testing.T) {
 			db, role := reader(t, primary, "")
 			standby := primary.Standby(t) // a copy, so it has the table
 			d := pool(t, several(db, role, viaSocket, primary, standby), func(s *Settings) { s.PoolSize = 3 })
-			lasts := d.lifetime
+			lasts := d.lifetime.Load()
 			for _, step := range []struct {
 				name    string
 				do      func()
@@ -80,15 +80,15 @@ func TestReadsGoToAServerThatLives(t *testing.T) {
 				{"the standby is killed", func() { standby.Kill(t) }, false},
 				{"the standby is back, but connections last", func() { standby.Restart(t) }, false},
 				{"connections have lasted", func() {
-					d.lifetime = time.Second
-					time.Sleep(d.lifetime)
+					d.lifetime.Store(int64(time.Second))
+					time.Sleep(time.Second)
 				}, true},
-				{"the standby is stopped", func() { d.lifetime = lasts; standby.Stop(t) }, false},
+				{"the standby is stopped", func() { d.lifetime.Store(lasts); standby.Stop(t) }, false},
 				{"the primary is killed, the standby back", func() { standby.Restart(t); primary.Kill(t) }, true},
 				{"the standby is promoted", func() { standby.Promote(t) }, false},
 				{"the new primary restarts", func() { standby.Restart(t) }, false},
 			} {
-				if d.lifetime == lasts {
+				if d.lifetime.Load() == lasts {
 					fillPool(t, d)
 				}
 				begun := time.Now()

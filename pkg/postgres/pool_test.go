@@ -36,6 +36,11 @@ func reader(t testing.TB, s *pgstage.Server, setup string) (db, role string) {
 // pool opens a DB with short time limits, which change may alter.
 func pool(t testing.TB, dsn string, change func(*Settings)) *DB {
 	t.Helper()
+	return poolFor(t, maxLifetime, dsn, change)
+}
+
+func poolFor(t testing.TB, lifetime time.Duration, dsn string, change func(*Settings)) *DB {
+	t.Helper()
 	s := Settings{
 		DSN: dsn, ConnectTimeout: 2 * time.Second, QueryTimeout: 8 * time.Second, PoolSize: 4,
 		ApplicationName: "postgres-test", SearchPath: []string{"public"}, ResultBytes: 100_000,
@@ -44,7 +49,7 @@ func pool(t testing.TB, dsn string, change func(*Settings)) *DB {
 	if change != nil {
 		change(&s)
 	}
-	d, err := Open(s)
+	d, err := open(s, lifetime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,6 +196,33 @@ func TestTheSocketAndTCPGiveTheSame(t *testing.T) {
 		if encrypted != fmt.Sprint(!viaSocket) {
 			t.Errorf("socket %v: encrypted %s", viaSocket, encrypted)
 		}
+	}
+}
+
+func TestAConnectionThatNobodyUsesIsClosedInTime(t *testing.T) {
+	t.Parallel()
+	const lifetime = 500 * time.Millisecond
+	s := pgstage.Shared(t)
+	db, role := reader(t, s, "")
+	other := s.Role(t, db, pgstage.Reader{Password: readerPassword, Connections: 20})
+	short := poolFor(t, lifetime, s.DSN(db, role, readerPassword, true), nil)
+	long := pool(t, s.DSN(db, other, readerPassword, true), nil)
+	for _, d := range []*DB{short, long} {
+		fillPool(t, d)
+	}
+	backends := func(role string) string {
+		return s.Query(t, "postgres", "SELECT count(*) FROM pg_stat_activity WHERE usename = '"+role+"'")[0][0]
+	}
+	for begun := time.Now(); backends(role) != "0"; time.Sleep(lifetime / 5) {
+		if time.Since(begun) > lifetime+slack {
+			t.Fatalf("%s connections are left %v after the last call", backends(role), time.Since(begun))
+		}
+	}
+	if n := backends(other); n != "4" {
+		t.Errorf("a pool whose connections last longer has %s of 4", n)
+	}
+	if _, err := sumOfN(t, context.Background(), short); err != nil {
+		t.Errorf("a call afterwards: %v", err)
 	}
 }
 
