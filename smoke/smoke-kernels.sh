@@ -15,8 +15,8 @@ usage() {
 
 		What Landlock can take away depends on the kernel. This boots Debian's own kernels in QEMU and runs in each the
 		daemon, as it is shipped and as uid 10001: whether it says the truth about this kernel (posture), whether it
-		refuses to serve where it should, whether each right is denied that this kernel can take away, and whether its own
-		tests pass there. TAP on stdout, progress on stderr; exit 0 only if every check passed, 1 if one did not, 2 if it
+		refuses to serve where it should, whether a database behind an address, a socket and a name is reached, whether
+		each right is denied that this kernel can take away, and whether its own tests pass there. TAP on stdout, progress on stderr; exit 0 only if every check passed, 1 if one did not, 2 if it
 		could not begin. Two machines at a time, about a minute for each.
 
 		  --all          all kernels of the table below; those that are not for every day may be missing from the archive

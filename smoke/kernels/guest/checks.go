@@ -50,6 +50,7 @@ func (e expectation) run(r *report) {
 		r.check(minimum+" refuses to serve", refusesToServe(minimum), "exit 3")
 	}
 	if !e.quick {
+		e.databases(r)
 		e.suites(r)
 	}
 }
@@ -87,13 +88,14 @@ type outcome struct {
 	stdout, stderr string
 }
 
-// daemon runs the shipped daemon as another user, with a closed input and nothing else in its environment, to its end.
-func daemon(environment []string, arguments ...string) (outcome, error) {
+// daemon runs the shipped daemon as another user, with this input and nothing else in its environment, to its end.
+func daemon(environment []string, input string, arguments ...string) (outcome, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, daemonPath, arguments...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = append([]string{"PATH=/bin"}, environment...), "/", &stdout, &stderr
+	cmd.Stdin = strings.NewReader(input)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivileged, Gid: unprivileged}}
 	err := cmd.Run()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
@@ -108,7 +110,7 @@ func (o outcome) String() string {
 
 // refusesToServe: exit 3, nothing on the wire, one line for the operator.
 func refusesToServe(environment ...string) error {
-	o, err := daemon(environment, "serve")
+	o, err := daemon(environment, "", "serve")
 	if err != nil {
 		return err
 	}
@@ -120,7 +122,7 @@ func refusesToServe(environment ...string) error {
 
 // serves is the control of refusesToServe.
 func serves(environment ...string) error {
-	o, err := daemon(environment, "serve")
+	o, err := daemon(environment, "", "serve")
 	if err != nil {
 		return err
 	}
@@ -152,7 +154,7 @@ type posture struct {
 // posture checks what the daemon says of itself against the expectation.
 func (e expectation) posture(r *report) {
 	const name = "posture says what holds here"
-	o, err := daemon(e.environment(), "posture", "--json")
+	o, err := daemon(e.environment(), "", "posture", "--json")
 	if err != nil {
 		r.check(name, err, "")
 		return
