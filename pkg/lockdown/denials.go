@@ -159,6 +159,8 @@ func (p Plan) denials(f facts) []denial {
 		// Memory.
 		sys("mmap of writable and executable memory", unix.SYS_MMAP, 0, page, unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC,
 			unix.MAP_PRIVATE|unix.MAP_ANON, noFD, 0),
+		sys("mmap of huge pages", unix.SYS_MMAP, 0, page, unix.PROT_READ|unix.PROT_WRITE,
+			unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_HUGETLB, noFD, 0),
 		sys("mprotect to executable", unix.SYS_MPROTECT, 0, 0, unix.PROT_READ|unix.PROT_EXEC),
 		sys("pkey_mprotect", unix.SYS_PKEY_MPROTECT, 0, 0, unix.PROT_EXEC, noFD),
 		sys("memfd_create", unix.SYS_MEMFD_CREATE, noName, 0xffff),

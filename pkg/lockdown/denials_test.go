@@ -138,6 +138,7 @@ func controls() []control {
 			}
 			return err
 		}, "Linux 6.3 refuses it a process that has asked for that (PR_SET_MDWE)"},
+		{"mmap of huge pages", "ENOMEM|allowed|EINVAL", "", nil, "mostly there are none; some kernels cannot have any"},
 		{"mprotect to executable", "allowed", "", nil, "no bytes"},
 		{"pkey_mprotect", "allowed|ENOSYS", "", nil, "no bytes; " + optional},
 		{"memfd_create", "EINVAL", "", nil, noOption},

@@ -96,6 +96,8 @@ func probes() []probe {
 
 		{"mmap executable", "shell code", raw(unix.SYS_MMAP, 0, 4096, unix.PROT_READ|unix.PROT_EXEC,
 			unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, none), eperm},
+		{"mmap of huge pages", "the control group does not count them", raw(unix.SYS_MMAP, 0, 2<<20, unix.PROT_READ|unix.PROT_WRITE,
+			unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_HUGETLB, none), eperm},
 		{"mmap of a file", "", raw(unix.SYS_MMAP, 0, 4096, unix.PROT_READ, unix.MAP_PRIVATE, none), eperm},
 		{"mprotect executable", "shell code", raw(unix.SYS_MPROTECT, 0, 0, unix.PROT_EXEC), eperm},
 		{"pkey_mprotect", "mprotect by another name", raw(unix.SYS_PKEY_MPROTECT, 0, 0, unix.PROT_EXEC, none), eperm},
