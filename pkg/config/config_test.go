@@ -812,3 +812,16 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A DSN in the wrong place has a password in it.
+func TestWhatLooksLikeADSNIsNotShown(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"postgres://u:s3cret@h/d", "host=h PASSWORD=s3cret"} {
+		for _, name := range []string{"MCP_SQL_POOL_MAX_SIZE", "MCP_LANDLOCK", "MCP_TOOL_TIMEOUT_SECONDS"} {
+			_, faults := config.Parse([]string{name + "=" + value})
+			if len(faults) != 1 || strings.Contains(faults[0].Text, "s3cret") || !strings.Contains(faults[0].Text, "looks like a DSN") {
+				t.Errorf("%s=%s: %v", name, value, faults)
+			}
+		}
+	}
+}

@@ -394,8 +394,12 @@ func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == 
 // maxShownBytes is how much of a value a fault repeats.
 const maxShownBytes = 32
 
-// quote shows the beginning of a value in ASCII, between double quotes; a cut shows as three dots after them.
+// quote shows the beginning of a value in ASCII, between double quotes; a cut shows as three dots after them. A DSN in the
+// wrong place holds a password.
 func quote(value string) string {
+	if strings.Contains(value, "://") || strings.Contains(strings.ToLower(value), "password") {
+		return "what looks like a DSN, and is not shown,"
+	}
 	if len(value) > maxShownBytes {
 		return strconv.QuoteToASCII(value[:maxShownBytes]) + "..."
 	}
