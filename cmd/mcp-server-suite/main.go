@@ -12,7 +12,7 @@ var version = "dev"
 
 func main() {
 	os.Exit(command.Main(command.Process{
-		Args: os.Args[1:], Environ: os.Environ(), Version: version,
+		Args: os.Args[1:], Environ: command.Environ(), Version: version,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 	}))
 }

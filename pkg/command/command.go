@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/signal"
 	"runtime"
 	"strings"
@@ -23,8 +24,18 @@ const (
 	ExitHardening = 3
 )
 
-// Process is what a process has: arguments without the program's name, environment as os.Environ gives it, streams, and
-// the version that was built in.
+// Environ is the environment as the process was given it. os.Environ hides a second entry of the same name, which others
+// would read instead of the first; where the kernel does not show it (a confined process), os.Environ has to do.
+func Environ() []string {
+	text, err := os.ReadFile("/proc/self/environ")
+	if err != nil {
+		return os.Environ()
+	}
+	return strings.FieldsFunc(string(text), func(r rune) bool { return r == 0 })
+}
+
+// Process is what a process has: arguments without the program's name, environment as Environ gives it, streams, and the
+// version that was built in.
 type Process struct {
 	Args    []string
 	Environ []string
@@ -91,9 +102,26 @@ func usage(p Process, what string) int {
 	return ExitConfig
 }
 
+// print is how a subcommand ends that has something to say on stdout.
+func (p Process) print(text string) int {
+	if _, err := io.WriteString(p.Stdout, text); err != nil {
+		return p.refuse(ExitVerdict, "the output could not be written:", err)
+	}
+	return ExitDone
+}
+
+// refuse says why in one line on stderr, and gives the exit code.
+func (p Process) refuse(code int, why ...any) int {
+	fmt.Fprintln(p.Stderr, append([]any{"mcp-server-suite:"}, why...)...)
+	return code
+}
+
 func serve(p Process, args []string) int {
 	if len(args) > 0 {
 		return usage(p, "serve takes no arguments, its settings are environment variables")
+	}
+	if err := daemon.CheckStreams(p.Stdin, p.Stdout); err != nil {
+		return p.refuse(ExitConfig, err)
 	}
 	d, locked, code := lock(p)
 	if d == nil {
@@ -118,33 +146,42 @@ func readSettings(p Process) (settings config.Config, ok bool) {
 // everything else, open, seal. Where the process is not confined yet it does not return, and the program begins anew.
 // Without a daemon the code is the one to exit with, and the reason is on stderr.
 func lock(p Process) (*daemon.Daemon, lockdown.Posture, int) {
-	refuse := func(code int, why ...any) (*daemon.Daemon, lockdown.Posture, int) {
-		fmt.Fprintln(p.Stderr, append([]any{"mcp-server-suite:"}, why...)...)
+	var d *daemon.Daemon
+	locked, code := confine(p, func(settings config.Config, allowed lockdown.Cgroup) (err error) {
+		d, err = daemon.Open(settings, allowed, p.Version, p.Stderr)
+		daemon.WarnOfTerminal(p.Stdin, p.Stderr) // asks with ioctl, which is gone afterwards
+		return err
+	})
+	if code != ExitDone {
 		return nil, lockdown.Posture{}, code
 	}
+	return d, locked, ExitDone
+}
+
+// confine takes all rights away but those that the settings need, with open in between, which opens what is needed
+// afterwards. Its code is the one to exit with, unless it is ExitDone; then the reason is on stderr.
+func confine(p Process, open func(config.Config, lockdown.Cgroup) error) (lockdown.Posture, int) {
 	// A write to a closed stdout or stderr is an error to handle, not the end of the process, from the first refusal on.
 	signal.Ignore(syscall.SIGPIPE)
 	settings, ok := readSettings(p)
 	if !ok {
-		return nil, lockdown.Posture{}, ExitConfig
+		return lockdown.Posture{}, ExitConfig
 	}
 	confined, err := daemon.Confine(settings, append([]string{"mcp-server-suite"}, p.Args...), p.Environ)
 	if wrong := (*daemon.SettingFault)(nil); errors.As(err, &wrong) {
-		return refuse(ExitConfig, err)
+		return lockdown.Posture{}, p.refuse(ExitConfig, err)
 	}
 	if err != nil {
-		return refuse(ExitHardening, err)
+		return lockdown.Posture{}, p.refuse(ExitHardening, err)
 	}
-	d, err := daemon.Open(settings, confined.Cgroup(), p.Version, p.Stderr)
-	if err != nil {
-		return refuse(ExitConfig, err)
+	if err := open(settings, confined.Cgroup()); err != nil {
+		return lockdown.Posture{}, p.refuse(ExitConfig, err)
 	}
-	daemon.WarnOfTerminal(p.Stdin, p.Stderr) // asks with ioctl, which is gone afterwards
 	locked, err := confined.Seal()
 	if err != nil {
-		return refuse(ExitHardening, err)
+		return lockdown.Posture{}, p.refuse(ExitHardening, err)
 	}
-	return d, locked, ExitDone
+	return locked, ExitDone
 }
 
 func version(p Process, args []string) int {
@@ -152,13 +189,11 @@ func version(p Process, args []string) int {
 	case len(args) == 1 && args[0] == "--json":
 		out := strictjson.AppendString([]byte(`{"name":"mcp-server-suite","version":`), p.Version)
 		out = strictjson.AppendString(append(out, `,"go":`...), runtime.Version())
-		fmt.Fprintf(p.Stdout, "%s}\n", out)
+		return p.print(string(out) + "}\n")
 	case len(args) == 0:
-		fmt.Fprintf(p.Stdout, "mcp-server-suite %s (%s)\n", p.Version, runtime.Version())
-	default:
-		return usage(p, "version takes --json or nothing")
+		return p.print(fmt.Sprintf("mcp-server-suite %s (%s)\n", p.Version, runtime.Version()))
 	}
-	return ExitDone
+	return usage(p, "version takes --json or nothing")
 }
 
 func help(p Process, _ []string) int {
@@ -166,8 +201,7 @@ func help(p Process, _ []string) int {
 	for _, c := range subcommands() {
 		fmt.Fprintf(&list, "  %-10s %s\n", c.name, c.summary)
 	}
-	fmt.Fprintf(p.Stdout, helpText, list.String(), config.Help())
-	return ExitDone
+	return p.print(fmt.Sprintf(helpText, list.String(), config.Help()))
 }
 
 const helpText = `mcp-server-suite gives an MCP client bounded, read-only access to a PostgreSQL database, to one

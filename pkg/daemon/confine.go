@@ -31,6 +31,9 @@ func plan(c config.Config) (lockdown.Plan, error) {
 		OpenFiles:       openFiles(c),
 		Memory:          int64(c.MaxReplyBytes) + workingBytes,
 	}
+	for _, s := range config.Settings() {
+		p.Settings = append(p.Settings, s.Name)
+	}
 	if c.SafeDataDir != "" {
 		p.Grants = append(p.Grants, lockdown.Grant{Path: c.SafeDataDir})
 	}

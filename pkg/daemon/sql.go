@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strings"
 
 	"mcp-server-suite/pkg/config"
 	"mcp-server-suite/pkg/lockdown"
@@ -80,6 +79,8 @@ func planSQL(c config.Config, p *lockdown.Plan) error {
 	if c.SQLUnsafeRole {
 		p.Waived = append(p.Waived, "MCP_SQL_ALLOW_UNSAFE_ROLE=true")
 	}
+	slices.Sort(p.ConnectTCP)
+	p.ConnectTCP = slices.Compact(p.ConnectTCP) // a server may listen on the name server's port
 	// Each connection is a socket, and one more while a statement is cancelled.
 	p.OpenFiles += 2 * uint64(c.SQLPoolMaxSize)
 	p.Memory += int64(c.SQLPoolMaxSize) * connectionBytes
@@ -121,17 +122,11 @@ func Policy(c config.Config) (*pgpolicy.Policy, error) {
 	return policy, nil
 }
 
-// Database opens the pool of connections that the settings ask for; nothing is connected yet.
+// Database opens the pool of connections that the settings ask for; nothing is connected yet. It is for a confined process:
+// pgconn reads some twenty variables, and fails over a wrong one, and stage 2 of lockdown has none of them.
 func Database(c config.Config, log *slog.Logger) (*postgres.DB, error) {
 	if !c.SQL() {
 		return nil, &SettingFault{"MCP_SQL_DSN", errors.New("is not set, nor is MCP_SQL_DSN_FILE")}
-	}
-	// pgconn reads some twenty variables, and fails over a wrong one; the DSN alone counts. (A serving daemon has none of
-	// them left, see lockdown.)
-	for _, entry := range os.Environ() {
-		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "PG") {
-			_ = os.Unsetenv(name) // it fails for a name without letters only
-		}
 	}
 	db, err := postgres.Open(databaseSettings(c, log))
 	if err != nil {

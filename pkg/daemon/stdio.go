@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -21,6 +22,30 @@ func WarnOfTerminal(in io.Reader, stderr io.Writer) {
 	if f, ok := in.(*os.File); ok && isTerminal(f) {
 		_, _ = io.WriteString(stderr, terminalNotice) // nobody to tell if stderr is gone
 	}
+}
+
+// CheckStreams refuses files that no session can be held with, which a read would only take for the end of the input.
+func CheckStreams(in io.Reader, out io.Writer) error {
+	for _, s := range []struct {
+		name, verb string
+		stream     any
+		not        int // an access mode
+	}{{"standard input", "read", in, unix.O_WRONLY}, {"standard output", "written", out, unix.O_RDONLY}} {
+		f, ok := s.stream.(*os.File)
+		if !ok {
+			continue
+		}
+		var stat unix.Stat_t
+		err := unix.Fstat(int(f.Fd()), &stat)
+		flags, err2 := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+		if err := errors.Join(err, err2); err != nil {
+			return fmt.Errorf("%s cannot be used: %w", s.name, err)
+		}
+		if stat.Mode&unix.S_IFMT == unix.S_IFDIR || flags&unix.O_PATH != 0 || flags&unix.O_ACCMODE == s.not {
+			return fmt.Errorf("%s cannot be %s; connect it as an MCP client does, to a pipe", s.name, s.verb)
+		}
+	}
+	return nil
 }
 
 // ServeStdio serves one session on in and out and returns when it has ended: by the end of in, by SIGTERM or SIGINT (a

@@ -228,3 +228,39 @@ func openTerminal(t *testing.T) (master, slave *os.File) {
 	t.Cleanup(func() { _ = slave.Close() })
 	return master, slave
 }
+
+// A read of such a stream fails, or is the end of the input, and the session would seem to be over.
+func TestAStreamThatIsNoneStopsTheStart(t *testing.T) {
+	t.Parallel()
+	open := func(path string, flags int) *os.File {
+		f, err := os.OpenFile(path, flags, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() }) // nothing is written
+		return f
+	}
+	for _, c := range []struct {
+		name    string
+		in, out *os.File
+		says    string // "" is served
+	}{
+		{"the control", open(os.DevNull, os.O_RDONLY), open(os.DevNull, os.O_WRONLY), ""},
+		{"a folder", open("/", os.O_RDONLY), open(os.DevNull, os.O_WRONLY), "standard input cannot be read"},
+		{"only to be written", open(os.DevNull, os.O_WRONLY), open(os.DevNull, os.O_WRONLY), "standard input cannot be read"},
+		{"only a path", open(os.DevNull, unix.O_PATH), open(os.DevNull, os.O_WRONLY), "standard input cannot be read"},
+		{"only to be read", open(os.DevNull, os.O_RDONLY), open(os.DevNull, os.O_RDONLY), "standard output cannot be written"},
+	} {
+		cmd := stage.Daemon(t, stage.Options{})
+		var log bytes.Buffer
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = c.in, c.out, &log
+		err := cmd.Run()
+		if cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		code := cmd.ProcessState.ExitCode()
+		if c.says == "" && code != 0 || c.says != "" && (code != 2 || !strings.Contains(log.String(), c.says)) {
+			t.Errorf("%s: exit %d, stderr %q", c.name, code, log.String())
+		}
+	}
+}

@@ -178,7 +178,8 @@ func TestSixteenThreadsAreEnough(t *testing.T) {
 	dir := sandboxTree(t)
 	stage.File(t, dir, "large.txt", bytes.Repeat([]byte("It is text.\n"), 1<<16))
 	c := converse(t, inGroup(
-		t, folders, nil, "MCP_SAFE_DATA_DIR="+dir, "MCP_METRICS_CPU_SAMPLE_SECONDS=0.02",
+		// An operator who asks for more processors than the group has threads for gets fewer.
+		t, folders, nil, "GOMAXPROCS=64", "MCP_SAFE_DATA_DIR="+dir, "MCP_METRICS_CPU_SAMPLE_SECONDS=0.02",
 		"MCP_TOOL_ACQUIRE_TIMEOUT_SECONDS=60",
 	))
 	for range 4 {

@@ -70,3 +70,6 @@ func WriteCoverage() {
 
 // isCoverage says whether stage 1 has opened this one for the counts of stage 2.
 func isCoverage(fd int) bool { return os.Getenv(coverDescriptor) == strconv.Itoa(fd) }
+
+// forCoverage says whether a variable tells stage 2 where to write its coverage.
+func forCoverage(name string) bool { return name == coverDescriptor }

@@ -96,7 +96,9 @@ func (p Plan) grant(rules *landlock.Ruleset, f *facts) (pins []int, err error) {
 		return nil, err
 	}
 	program := Rule{Path: ownProgram, rights: landlock.Execute | landlock.ReadFile}
-	if err := rules.AllowPath(own, program.rights); err != nil {
+	if err := rules.AllowPath(own, program.rights); errors.Is(err, unix.EBADFD) {
+		return nil, fmt.Errorf("the program was not started from a file of a file system (a memfd, perhaps): %w", err)
+	} else if err != nil {
 		return nil, err
 	}
 	f.add(program)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"reflect"
 	"runtime"
 	"strconv"
 	"syscall"
@@ -60,6 +61,12 @@ func init() { runtime.LockOSThread() }
 func (p Plan) stage1(args, environ []string) error {
 	// The thread that init has locked: after the Landlock step it is good for the exec and for nothing else.
 
+	if err := limits(p.OpenFiles); err != nil {
+		return &Fault{"limits", err, ""}
+	}
+	if err := ownProc(); err != nil {
+		return &Fault{"process", err, "mount /proc, that of its own PID namespace (unshare --mount-proc)"}
+	}
 	own, err := readStatus("/proc/self/status")
 	if err != nil {
 		return &Fault{"privileges", err, "mount /proc"}
@@ -69,15 +76,12 @@ func (p Plan) stage1(args, environ []string) error {
 			"setpriv --reuid 10001 --regid 10001 --clear-groups), " +
 			"or set " + privilegedSetting + "=true"}
 	}
-	if err := limits(p.OpenFiles); err != nil {
-		return &Fault{"limits", err, ""}
-	}
 	unix.Umask(mask)
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return &Fault{"process", fmt.Errorf("set no_new_privs: %w", err), "the runtime's seccomp profile must allow prctl"}
 	}
 
-	f := facts{Cgroup: p.Cgroup()}
+	f := facts{Cgroup: p.Cgroup(), Rest: p.rest()}
 	if f.Cgroup.Tasks > 0 && f.Cgroup.Tasks < leastTasks {
 		return &Fault{
 			"limits", fmt.Errorf("the control group allows %d threads", f.Cgroup.Tasks),
@@ -88,9 +92,12 @@ func (p Plan) stage1(args, environ []string) error {
 		return &Fault{"process", err, "mount /proc"}
 	}
 	set := map[string]string{
-		// Stage 2 cannot read the control group's files, from which the runtime would derive this itself.
+		// Stage 2 cannot read the control group's files, from which the runtime would derive this itself. An operator's
+		// GOMAXPROCS is in it: the runtime has taken it.
 		"GOMAXPROCS": strconv.Itoa(processors(runtime.GOMAXPROCS(0), f.Cgroup.Tasks)),
-		"GOMEMLIMIT": strconv.FormatInt(memoryLimit(p.Memory, f.Cgroup.MemoryBytes), 10),
+	}
+	if os.Getenv("GOMEMLIMIT") == "" { // an operator's stands
+		set["GOMEMLIMIT"] = strconv.FormatInt(memoryLimit(p.Memory, f.Cgroup.MemoryBytes), 10)
 	}
 	pins, writeCoverage, err := openCoverage(set)
 	if err != nil {
@@ -102,12 +109,15 @@ func (p Plan) stage1(args, environ []string) error {
 	}
 	pins = append(pins, rules...)
 
-	next, err := environment(environ, set, f)
+	next, err := p.environment(environ, set, f)
 	if err != nil {
 		return &Fault{"re-exec", err, ""}
 	}
 	if leftOut("pins") {
 		pins = nil
+	}
+	if err := randomise(); err != nil {
+		return &Fault{"process", err, "start it with random addresses (not by setarch -R), or let the runtime's seccomp profile allow personality"}
 	}
 	if err := closeOnExec(pins); err != nil {
 		return &Fault{"descriptors", err, "the runtime's seccomp profile must allow close_range"}
@@ -146,7 +156,7 @@ func (c *Confined) stage2() error {
 	}
 	// Stage 1 leaves no_new_privs and an environment of its own choice behind. Where that is not so, somebody else has
 	// set the mark.
-	if got, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || got != 1 || !scrubbed(os.Environ()) {
+	if got, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || got != 1 || !c.plan.scrubbed(os.Environ()) {
 		return &Fault{"re-exec", errors.New("there was no stage 1"), "unset " + markName + "; it is for the program's own use"}
 	}
 	// First of all: until here a process of the same user can read our memory and environment, or trace us (SECURITY.md).
@@ -171,7 +181,9 @@ func (c *Confined) stage2() error {
 		return &Fault{"limits", err, ""}
 	}
 	unix.Umask(mask)
-	if err := inherited(); err != nil {
+	if err := inherited(); errors.Is(err, unix.EACCES) {
+		return &Fault{"descriptors", err, "whatever confines this process already must let it read /proc/self"}
+	} else if err != nil {
 		return &Fault{"descriptors", err, "unset " + markName + "; it is for the program's own use"}
 	}
 	abi, _, err := c.plan.due()
@@ -189,6 +201,9 @@ func (c *Confined) stage2() error {
 		if err := everywhere(closed); err != nil {
 			return &Fault{"landlock", fmt.Errorf("the domain does not hold after the re-exec: %w", err), ""}
 		}
+	}
+	if now := c.plan.rest(); !reflect.DeepEqual(c.facts.Rest, now) {
+		return &Fault{"re-exec", errors.New("the plan of stage 1 was another one"), "a file that the settings name has changed; start again"}
 	}
 	// The kernel has named the process after the file that it executed, exe. This is the main thread, by init.
 	if name, err := unix.BytePtrFromString(programName); err == nil {
@@ -210,9 +225,9 @@ func (c *Confined) stage2() error {
 
 const programName = "mcp-server-suite"
 
-// Seal installs the system-call filter on all threads, proves it, and returns what is in force. After it nothing can be
-// opened for writing, no program started, no socket made, beyond what the Plan's profiles keep. An error is a *Fault,
-// and the process must not serve.
+// Seal installs the system-call filter on all threads, proves it, and returns what is in force. After it no file
+// can be opened for writing (pipes and memfds, which Landlock does not see, can), no program started, no socket made,
+// beyond what the Plan's profiles keep. An error is a *Fault, and the process must not serve.
 func (c *Confined) Seal() (Posture, error) {
 	before, err := tasks()
 	if err != nil {
@@ -223,6 +238,7 @@ func (c *Confined) Seal() (Posture, error) {
 		return Posture{}, &Fault{"seccomp", err, "use a kernel that does, or set " + seccompSetting + "=off"}
 	}
 	post := c.posture(before[os.Getpid()], had)
+	post.traced(before)
 	if c.plan.Seccomp == Off {
 		post.Denials = c.plan.tryDenials(c.facts, false)
 		if err := firstOpen(post.Denials); err != nil {
@@ -247,6 +263,7 @@ func (c *Confined) Seal() (Posture, error) {
 		return Posture{}, &Fault{"seccomp", err, withoutSeccomp}
 	}
 	post.Threads = len(after)
+	post.traced(after)
 	post.Seccomp.Filters = had + 1
 	post.Seccomp.Enforced = true
 	if err := everywhere(func() error { return firstOpen(c.plan.tryDenials(c.facts, true)) }); err != nil {

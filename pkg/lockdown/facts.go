@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"mcp-server-suite/pkg/landlock"
+	"mcp-server-suite/pkg/seccomp"
 )
 
 // markName carries the facts from stage 1 to stage 2. That it is set proves nothing: stage 2 tries the doors itself.
@@ -19,12 +20,23 @@ type facts struct {
 	ABI        int     `json:"abi"`             // in force; 0 without Landlock
 	Why        string  `json:"why,omitempty"`   // Landlock is missing
 	Rules      []Rule  `json:"rules"`           // in force
+	Rest       rest    `json:"rest"`            // of the plan of stage 1
 	Other      int     `json:"other"`           // a process that could be signalled, or 0
 	Cgroup     Cgroup  `json:"cgroup"`          // as the Plan of stage 1 had it
 	RootRO     bool    `json:"rootfs_ro"`       // the root file system is mounted read-only
 	Writable   []Mount `json:"writable_mounts"` // at most maxMounts
 	MoreMounts int     `json:"more_mounts"`     // writable ones that are not listed
 }
+
+// rest is what a plan keeps beside paths. Both stages make their plan from the settings and from files that these name,
+// a DSN's above all; stage 2 must not go on with another plan than the one that the domain was made from.
+type rest struct {
+	ConnectTCP []uint16         `json:"connect_tcp"`
+	SendUDP    []uint16         `json:"send_udp"`
+	Filter     seccomp.Settings `json:"filter"`
+}
+
+func (p Plan) rest() rest { return rest{p.ConnectTCP, p.SendUDP, p.Filter} }
 
 // Rule is what the domain leaves of one path.
 type Rule struct {
@@ -88,24 +100,24 @@ func (f *facts) mounts() error {
 	return nil
 }
 
-// kept are the variables that stage 2 is given: ours, and those by which an operator steers the Go runtime. All others,
-// secrets for somebody else among them, end here.
+// kept are the variables that stage 2 is given beside the settings of the plan: those by which an operator steers the Go
+// runtime. All others, secrets for somebody else among them, end here.
 var kept = []string{"GOMAXPROCS", "GOMEMLIMIT", "GOGC", "GODEBUG", "GOTRACEBACK"}
 
-func keeps(name string) bool {
-	return strings.HasPrefix(strings.ToUpper(name), "MCP_") || slices.Contains(kept, name)
+func (p Plan) keeps(name string) bool {
+	return slices.Contains(p.Settings, name) || slices.Contains(kept, name) || forTests(name) || forCoverage(name)
 }
 
 // scrubbed says whether an environment could be one that stage 1 has made.
-func scrubbed(environ []string) bool {
+func (p Plan) scrubbed(environ []string) bool {
 	return !slices.ContainsFunc(environ, func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		return !keeps(name)
+		return !p.keeps(name)
 	})
 }
 
-// environment returns the environment of stage 2.
-func environment(environ []string, set map[string]string, f facts) ([]string, error) {
+// environment returns the environment of stage 2: what it keeps of environ, and set, which comes before it.
+func (p Plan) environment(environ []string, set map[string]string, f facts) ([]string, error) {
 	text, err := json.Marshal(f)
 	if err != nil {
 		// coverage: strings, numbers and lists of them can always be written
@@ -114,11 +126,9 @@ func environment(environ []string, set map[string]string, f facts) ([]string, er
 	var out []string
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
-		if name == markName || !keeps(name) {
-			continue
+		if _, ours := set[name]; !ours && name != markName && p.keeps(name) {
+			out = append(out, entry)
 		}
-		delete(set, name) // the operator's own stands
-		out = append(out, entry)
 	}
 	for name, value := range set {
 		out = append(out, name+"="+value)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mcp-server-suite/pkg/landlock"
+	"mcp-server-suite/pkg/seccomp"
 )
 
 func TestTheFactsArriveInStage2(t *testing.T) {
@@ -23,11 +24,12 @@ func TestTheFactsArriveInStage2(t *testing.T) {
 		Cgroup: Cgroup{MemoryBytes: 64 << 20, CPUCores: 1.5},
 		RootRO: true, Writable: []Mount{{"/a b=c", []string{"nosuid", "noexec"}}, {"/d", []string{}}}, MoreMounts: 3,
 	}
+	sent.Rest = rest{[]uint16{5432}, nil, seccomp.Settings{Profiles: []seccomp.Profile{seccomp.SQL}, INET: true}}
 	sent.add(Rule{Path: "/srv/data", rights: landlock.ReadFile | landlock.ReadDir})
 	if want := []string{"read_file", "read_dir"}; len(sent.Rules) != 1 || !slices.Equal(sent.Rules[0].Rights, want) {
 		t.Errorf("%+v", sent.Rules)
 	}
-	environ, err := environment([]string{"A=1", markName + "=garbage"}, map[string]string{"GOMAXPROCS": "2"}, sent)
+	environ, err := Plan{}.environment([]string{"A=1", markName + "=garbage"}, map[string]string{"GOMAXPROCS": "2"}, sent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,17 +81,18 @@ func TestOnlyOurVariablesGoOn(t *testing.T) {
 		why         string
 	}{
 		{"nothing", nil, []string{"GOMAXPROCS=2", "GOMEMLIMIT=100"}, "stage 1 knows them"},
+		{"ours", []string{"MCP_X=1", "MCP_EMPTY="}, []string{"MCP_X=1", "MCP_EMPTY=", "GOMAXPROCS=2", "GOMEMLIMIT=100"}, ""},
 		{
-			"ours",
-			[]string{"MCP_X=1", "mcp_y=2", "MCP_EMPTY="},
-			[]string{"MCP_X=1", "mcp_y=2", "MCP_EMPTY=", "GOMAXPROCS=2", "GOMEMLIMIT=100"},
-			"in any letter case: a misspelt one is to be complained about",
+			"like ours",
+			[]string{"mcp_x=2", "MCP_GITHUB_TOKEN=secret", "MCP_X_=3"},
+			[]string{"GOMAXPROCS=2", "GOMEMLIMIT=100"},
+			"another server's, a secret perhaps; a misspelt one of ours was a fault before",
 		},
 		{
 			"the operator's",
 			[]string{"GOMAXPROCS=1", "GOGC=50", "GODEBUG=a=b"},
-			[]string{"GOMAXPROCS=1", "GOGC=50", "GODEBUG=a=b", "GOMEMLIMIT=100"},
-			"they stand",
+			[]string{"GOMAXPROCS=2", "GOGC=50", "GODEBUG=a=b", "GOMEMLIMIT=100"},
+			"what is set comes before them",
 		},
 		{
 			"others",
@@ -105,7 +108,7 @@ func TestOnlyOurVariablesGoOn(t *testing.T) {
 		},
 		{"a mark", []string{markName + "={}"}, []string{"GOMAXPROCS=2", "GOMEMLIMIT=100"}, "it is made anew"},
 	} {
-		got, err := environment(c.given, set(), facts{})
+		got, err := Plan{Settings: []string{"MCP_X", "MCP_EMPTY"}}.environment(c.given, set(), facts{})
 		if err != nil {
 			t.Fatal(err)
 		}

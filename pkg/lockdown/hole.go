@@ -5,12 +5,16 @@ package lockdown
 import (
 	"os"
 	"strconv"
+	"strings"
 )
 
 // This file is in no program that is shipped. It plants holes, so that tests can see them found.
 
 // leftOut says whether a step of the lock-down is to be skipped: MCP_TEST_HOLE=lockdown:STEP.
 func leftOut(step string) bool { return os.Getenv("MCP_TEST_HOLE") == "lockdown:"+step }
+
+// forTests says whether a variable steers a test build.
+func forTests(name string) bool { return strings.HasPrefix(name, "MCP_TEST_") }
 
 // fresh is how many new threads try each door: MCP_TEST_THREADS.
 func fresh() int {

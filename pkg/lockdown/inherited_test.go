@@ -118,13 +118,13 @@ func TestTheEnvironmentOfOthersDoesNotReachTheServingDaemon(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	given := []string{
-		"SECRET_TOKEN=hunter2", "PATH=/usr/bin:/bin", "HOME=/nowhere", "LD_PRELOAD=/no/such.so", "XMCP_SECRET=1",
+		"SECRET_TOKEN=hunter2", "PATH=/usr/bin:/bin", "HOME=/nowhere", "LD_PRELOAD=/no/such.so", "XMCP_SECRET=1", "MCP_GITHUB_TOKEN=hunter2",
 		"MCP_MAX_CONCURRENT_TOOLS=7", "GOTRACEBACK=single",
 	}
 	control := environOfSleep(t, given[:3])
 	c := converse(t, daemonWith(t, given...))
 	environ := ofProcess(t, c.PID(), "environ")
-	for _, name := range []string{"SECRET_TOKEN", "PATH", "HOME", "LD_PRELOAD", "XMCP_SECRET"} {
+	for _, name := range []string{"SECRET_TOKEN", "PATH", "HOME", "LD_PRELOAD", "XMCP_SECRET", "MCP_GITHUB_TOKEN"} {
 		if hasName(environ, name) {
 			t.Errorf("%s is there: %q", name, environ)
 		}
@@ -132,7 +132,7 @@ func TestTheEnvironmentOfOthersDoesNotReachTheServingDaemon(t *testing.T) {
 	if strings.Contains(environ, "hunter2") {
 		t.Errorf("the secret is there: %q", environ)
 	}
-	for _, entry := range given[5:] {
+	for _, entry := range given[6:] {
 		if !hasVariable(environ, entry) {
 			t.Errorf("%s is not there: %q", entry, environ)
 		}

@@ -327,6 +327,14 @@ func (p passage) take() error {
 			err = unix.Unmount(s[1], unix.MNT_DETACH)
 		case "write":
 			err = os.WriteFile(s[1], []byte(s[2]), 0o644)
+		case "files": // may be open at once
+			n, _ := strconv.ParseUint(s[1], 10, 64)
+			err = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n})
+		case "personality":
+			n, _ := strconv.ParseUint(s[1], 16, 32)
+			if _, _, errno := unix.Syscall(unix.SYS_PERSONALITY, uintptr(n), 0, 0); errno != 0 {
+				err = errno
+			}
 		case "enter":
 			// Anew for each thread would be wrong: cgroup.procs takes the whole process.
 			err = os.WriteFile(filepath.Join(s[1], "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0o200)

@@ -12,3 +12,6 @@ func openCoverage(map[string]string) (pins []int, write func(), err error) {
 func WriteCoverage() {}
 
 func isCoverage(int) bool { return false }
+
+// forCoverage says whether a variable tells stage 2 where to write its coverage.
+func forCoverage(string) bool { return false }

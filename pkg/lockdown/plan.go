@@ -37,6 +37,7 @@ type Plan struct {
 	SendUDP    []uint16         // remote UDP ports that stay reachable
 	Filter     seccomp.Settings // the profiles beside seccomp.Base, and their sockets; Seal sets the rest
 	Waived     []string         // settings by which the operator has given up other guards, for the posture
+	Settings   []string         // the names of the program's own variables, which stage 2 keeps
 	OpenFiles  uint64           // most descriptors at once (RLIMIT_NOFILE), or fewer where the hard limit is lower
 
 	// Memory is how many bytes the process means to use. It, or nine tenths of the control group's limit where that is

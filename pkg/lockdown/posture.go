@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,7 +30,8 @@ const (
 	None Level = "off"
 )
 
-// Posture is what is in force, found by looking and not by remembering.
+// Posture is what is in force, found by looking. What only stage 1 could see (the rules of the domain, mounts, the control
+// group) is what it has left behind: whoever could forge that makes the domain himself (SECURITY.md).
 type Posture struct {
 	Level        Level           `json:"level"`
 	UID          int             `json:"uid"`
@@ -122,7 +124,7 @@ func (c *Confined) posture(own status, filters int) Posture {
 		UID: os.Getuid(), GID: os.Getgid(),
 		Landlock: LandlockPosture{
 			Mode: c.plan.Landlock, Enforced: c.facts.ABI > 0, ABI: c.facts.ABI, Known: landlock.KnownABI,
-			Why: c.facts.Why, Rules: append([]Rule{}, c.facts.Rules...), Ports: append([]uint16{}, c.plan.ConnectTCP...),
+			Why: c.facts.Why, Rules: append([]Rule{}, c.facts.Rules...), Ports: append([]uint16{}, c.facts.Rest.ConnectTCP...),
 		},
 		Seccomp: SeccompPosture{
 			Mode: c.plan.Seccomp, Before: filters, Filters: filters,
@@ -141,9 +143,6 @@ func (c *Confined) posture(own status, filters int) Posture {
 	}
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		p.Process.MemoryLimit = limit
-	}
-	if own.tracer != 0 {
-		p.Residual = append(p.Residual, fmt.Sprintf("process %d traces this one and can do with it what it likes", own.tracer))
 	}
 	hex := func(set uint64) string { return fmt.Sprintf("%016x", set) }
 	p.Capabilities = Capabilities{hex(own.effective), hex(own.permitted), hex(own.inheritable), hex(own.ambient), hex(own.boundaries)}
@@ -164,6 +163,16 @@ func (c *Confined) posture(own status, filters int) Posture {
 		p.Process.OpenFiles = limit.Max
 	}
 	return p
+}
+
+// traced names who traces a thread. One that is outside of the process's PID namespace is not seen: its number is 0 there.
+func (p *Posture) traced(threads map[int]status) {
+	for _, s := range threads {
+		says := fmt.Sprintf("process %d traces this one and can do with it what it likes", s.tracer)
+		if s.tracer != 0 && !slices.Contains(p.Residual, says) {
+			p.Residual = append(p.Residual, says)
+		}
+	}
 }
 
 // conclude fills in what follows from the rest. filter is nil where there is none.

@@ -3,7 +3,9 @@ package lockdown
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,6 +34,9 @@ func limits(openFiles uint64) error {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &now); err != nil {
 		return fmt.Errorf("read RLIMIT_NOFILE: %w", err)
 	}
+	if now.Max < minOpenFiles {
+		return fmt.Errorf("%d files may be open at once (ulimit -n), and %d are needed", now.Max, minOpenFiles)
+	}
 	n := min(openFiles, now.Max)
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n}); err != nil {
 		return fmt.Errorf("set RLIMIT_NOFILE: %w", err)
@@ -43,6 +48,40 @@ func limits(openFiles uint64) error {
 		if err := unix.Getrlimit(resource, &now); err != nil || now.Max > most {
 			return fmt.Errorf("limit %d is %d after it was set to %d: %v", resource, now.Max, most, err)
 		}
+	}
+	return nil
+}
+
+// ownProc finds a /proc of another PID namespace, where the numbers of our threads mean those of others.
+func ownProc() error {
+	self, err := os.Readlink("/proc/self")
+	if err != nil {
+		return fmt.Errorf("read /proc/self: %w", err)
+	}
+	if self != strconv.Itoa(os.Getpid()) {
+		return fmt.Errorf("/proc is that of another PID namespace: there this process is %s, and here %d", self, os.Getpid())
+	}
+	return nil
+}
+
+// Of personality(2): ADDR_NO_RANDOMIZE, and the argument that only asks.
+const (
+	addrNoRandomize  = 0x0040000
+	queryPersonality = 0xffffffff
+)
+
+// randomise switches random addresses on for the program that begins anew, where whoever started us has switched them
+// off: exec keeps the personality.
+func randomise() error {
+	now, _, errno := unix.Syscall(unix.SYS_PERSONALITY, queryPersonality, 0, 0)
+	if errno != 0 { // a runtime that lets nobody ask lets nobody set it either; its own start is what counts then
+		return nil
+	}
+	if now&addrNoRandomize == 0 {
+		return nil
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_PERSONALITY, now&^addrNoRandomize, 0, 0); errno != 0 {
+		return fmt.Errorf("random addresses are switched off and cannot be switched on: %w", errno)
 	}
 	return nil
 }

@@ -1,12 +1,18 @@
 package lockdown_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"mcp-server-suite/pkg/rawclient"
 	"mcp-server-suite/pkg/stage"
 )
 
@@ -210,4 +216,83 @@ func TestWithoutProcNothingIsServed(t *testing.T) {
 	}
 	toTheEnd(t, way([]string{"tmpfs", "/proc"})).refusesToServe(t, "mount /proc")
 	toTheEnd(t, way()).serves(t) // the control: the way itself stops nothing
+}
+
+// What is missing is said, and not what fails for the lack of it.
+func TestAStartThatLacksSomethingSaysWhat(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	needLandlock(t)
+	way := func(steps ...[]string) passage {
+		return passage{
+			Steps: steps, UID: stage.UserID, Program: stage.Binary(t, ""), Environ: []string{"MCP_METRICS_ENABLED=false"},
+		}
+	}
+	toTheEnd(t, way([]string{"files", "31"}).command(t)).refusesToServe(t, "31 files may be open at once (ulimit -n)")
+	toTheEnd(t, way([]string{"files", "32"}).command(t)).serves(t)
+	toTheEnd(t, inContainer(way()).command(t)).refusesToServe(t, "/proc is that of another PID namespace")
+	toTheEnd(t, inContainer(way([]string{"proc", "/proc"})).command(t)).serves(t)
+
+	memory, err := unix.MemfdCreate("daemon", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(memory), "daemon")
+	t.Cleanup(func() { _ = file.Close() }) // it is a copy
+	program, err := os.ReadFile(stage.Binary(t, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.Write(program); err != nil {
+		t.Fatal(err)
+	}
+	anywhere := way()
+	anywhere.Program = "/proc/self/fd/3"
+	cmd := anywhere.command(t)
+	cmd.ExtraFiles = []*os.File{file}
+	toTheEnd(t, cmd).refusesToServe(t, "a memfd, perhaps")
+}
+
+func TestAddressesAreRandomWhoeverStartsIt(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	const fixed = "00040000" // ADDR_NO_RANDOMIZE, as setarch -R sets it
+	way := passage{Steps: [][]string{{"personality", fixed}}, UID: stage.UserID, Program: stage.Binary(t, "")}
+	if got := strings.TrimSpace(ofProcess(t, converse(t, way.command(t)).PID(), "personality")); got != "00000000" {
+		t.Errorf("the personality of a serving daemon is %s", got)
+	}
+	way.Program, way.Args = "/bin/cat", nil // the control
+	cmd := way.command(t)
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	for ofProcess(t, cmd.Process.Pid, "comm") != "cat\n" && time.Since(begun) < rawclient.Patience {
+		time.Sleep(time.Millisecond)
+	}
+	if got := strings.TrimSpace(ofProcess(t, cmd.Process.Pid, "personality")); got != fixed {
+		t.Errorf("the control's personality is %s", got)
+	}
+	if err := errors.Join(input.Close(), cmd.Wait()); err != nil {
+		t.Error(err)
+	}
+}
+
+// os.Environ hides the second of two entries, and programs differ in which one they take.
+func TestASettingThatIsGivenTwiceStopsTheStart(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	for _, twice := range [][]string{{"MCP_SECCOMP=require", "MCP_SECCOMP=off"}, {"MCP_SECCOMP=off", "MCP_SECCOMP=require"}} {
+		e := toTheEnd(t, passage{UID: stage.UserID, Program: stage.Binary(t, ""), Environ: twice}.command(t))
+		if e.code != 2 || e.stdout != "" || !strings.Contains(e.stderr, "MCP_SECCOMP: is set more than once; keep one") {
+			t.Errorf("%q: %v", twice, e)
+		}
+	}
+	toTheEnd(t, passage{
+		UID: stage.UserID, Program: stage.Binary(t, ""), Environ: []string{"MCP_SECCOMP=require", "OTHER=1", "OTHER=2"},
+	}.command(t)).serves(t)
 }

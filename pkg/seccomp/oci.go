@@ -43,7 +43,7 @@ const namespaceFlags = 0x7e020000
 // runc loads a filter before it changes the user, and this one allows no change of user.
 func OCI() ([]byte, error) {
 	const allow, eq = "SCMP_ACT_ALLOW", "SCMP_CMP_EQ"
-	special := []string{"socket", "clone", "clone3", "ioctl"} // with conditions or another answer, below
+	special := []string{"socket", "clone", "clone3", "ioctl", "personality"} // with conditions or another answer, below
 	seen := slices.Clone(special)
 	fresh := func(names []string) []string {
 		var out []string
@@ -93,6 +93,12 @@ func OCI() ([]byte, error) {
 			Comment: "is stdin a terminal",
 		},
 	)
+	for _, what := range []uint64{0, 0xffffffff} {
+		p.Syscalls = append(p.Syscalls, ociSyscall{
+			Names: []string{"personality"}, Action: allow, Args: []ociArg{{Index: 0, Value: what, Op: eq}},
+			Comment: "to ask whether addresses are random, and to switch that on",
+		})
+	}
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -206,7 +207,13 @@ func TestTheOuterWallHoldsAllThatAProfileAllowsAndNothingLoudButExecve(t *testin
 			t.Errorf("%s ends the daemon but is allowed outside", row.ID)
 		}
 	}
-	for _, name := range []string{"clone3", "setuid", "chmod", "unlink", "socketpair", "personality"} {
+	for _, group := range p.Syscalls {
+		if slices.Contains(group.Names, "personality") && (len(group.Args) != 1 || group.Args[0].Op != "SCMP_CMP_EQ" ||
+			group.Args[0].Value != 0 && group.Args[0].Value != 0xffffffff) {
+			t.Errorf("the outer wall allows personality with %+v", group.Args)
+		}
+	}
+	for _, name := range []string{"clone3", "setuid", "chmod", "unlink", "socketpair"} {
 		if allowed[name] {
 			t.Errorf("the outer wall allows %s", name)
 		}
