@@ -8,11 +8,14 @@ import (
 	"os/signal"
 	"syscall"
 
+	"mcp-server-suite/pkg/config"
 	"mcp-server-suite/pkg/daemon"
+	"mcp-server-suite/pkg/lockdown"
+	"mcp-server-suite/pkg/postgres"
 	"mcp-server-suite/pkg/problem"
 )
 
-// doctor connects as the server would and reports what its database role may do, and what it should not.
+// doctor connects as the server would, as confined as it, and reports what its database role may do, and what it should not.
 func doctor(p Process, args []string) int {
 	asJSON := false
 	for _, a := range args {
@@ -21,58 +24,50 @@ func doctor(p Process, args []string) int {
 		}
 		asJSON = true
 	}
-	settings, ok := readSettings(p)
-	if !ok {
-		return ExitConfig
-	}
-	db, err := daemon.Database(settings, slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: settings.LogLevel})))
-	if err != nil {
-		fmt.Fprintln(p.Stderr, "mcp-server-suite:", err)
-		return ExitConfig
-	}
-	defer db.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	var db *postgres.DB
+	_, code := confine(p, func(settings config.Config, _ lockdown.Cgroup) (err error) {
+		db, err = daemon.Database(settings, slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: settings.LogLevel})))
+		return err
+	})
+	if code != ExitDone {
+		return code
+	}
+	defer db.Close()
 	report, err := db.Inspect(ctx)
 	var refusal *problem.Problem
 	if errors.As(err, &refusal) {
-		fmt.Fprintf(p.Stderr, "mcp-server-suite: %s (%s)\n", refusal.Detail, refusal.Reason)
-		return ExitVerdict
+		return p.refuse(ExitVerdict, fmt.Sprintf("%s (%s)", refusal.Detail, refusal.Reason))
 	}
 	if err != nil {
-		fmt.Fprintln(p.Stderr, "mcp-server-suite:", err)
-		return ExitVerdict
+		return p.refuse(ExitVerdict, err)
 	}
-	text := []byte(report.Text())
+	text := report.Text()
 	if asJSON {
-		if text, err = report.JSON(); err != nil {
-			fmt.Fprintln(p.Stderr, "mcp-server-suite:", err)
-			return ExitVerdict
+		line, err := report.JSON()
+		if err != nil {
+			return p.refuse(ExitVerdict, err)
 		}
-		text = append(text, '\n')
+		text = string(line) + "\n"
 	}
-	if _, err := p.Stdout.Write(text); err != nil {
-		fmt.Fprintln(p.Stderr, "mcp-server-suite: the report could not be written:", err)
-		return ExitVerdict
+	if code := p.print(text); code != ExitDone || !report.Faulty() {
+		return code
 	}
-	if report.Faulty() {
-		return ExitVerdict
-	}
-	return ExitDone
+	return ExitVerdict
 }
 
-func doctorHelp(p Process) int {
-	fmt.Fprint(p.Stdout, doctorText)
-	return ExitDone
-}
+func doctorHelp(p Process) int { return p.print(doctorText) }
 
 const doctorText = `mcp-server-suite doctor connects to the database of MCP_SQL_DSN or MCP_SQL_DSN_FILE as the server would, reports what
-the role may do and how the server is set up, and prints the SQL that makes a right role. It changes nothing.
+the role may do and how the server is set up, and prints the SQL that makes a right role. It changes nothing, and locks
+itself down before it connects, as serve does: start it as the same user, in the same container.
 
 Usage: mcp-server-suite doctor [--json]
 
 A line marked fault is a right that the server refuses to serve with (MCP_SQL_ALLOW_UNSAFE_ROLE=true serves all the
 same); one marked advice could be better.
 
-Exit codes: 0 no fault, 1 a fault, or the database cannot be reached, 2 configuration or usage.
+Exit codes: 0 no fault, 1 a fault, or the database cannot be reached, 2 configuration or usage, 3 the lock-down could
+not be had.
 `

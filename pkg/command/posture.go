@@ -27,8 +27,7 @@ func posture(p Process, args []string) int {
 			i++
 			kill = args[i]
 		case args[i] == "--kill":
-			fmt.Fprintln(p.Stderr, "mcp-server-suite: posture --kill takes one name of a list, execve for instance (see posture --help)")
-			return ExitConfig
+			return p.refuse(ExitConfig, "posture --kill takes one name of a list, execve for instance (see posture --help)")
 		default:
 			return usage(p, "posture takes --json, --text, --probes and --kill NAME")
 		}
@@ -38,8 +37,7 @@ func posture(p Process, args []string) int {
 	case code != ExitDone:
 		return code
 	case kill != "":
-		fmt.Fprintf(p.Stderr, "mcp-server-suite: %v (seccomp in force: %t)\n", lockdown.TryFatal(kill), locked.Seccomp.Enforced)
-		return ExitVerdict
+		return p.refuse(ExitVerdict, fmt.Sprintf("%v (seccomp in force: %t)", lockdown.TryFatal(kill), locked.Seccomp.Enforced))
 	}
 	var report bytes.Buffer
 	if text {
@@ -50,11 +48,7 @@ func posture(p Process, args []string) int {
 	if probes {
 		printProbes(&report, locked.Denials, text)
 	}
-	if _, err := p.Stdout.Write(report.Bytes()); err != nil {
-		fmt.Fprintln(p.Stderr, "mcp-server-suite: the report could not be written:", err)
-		return ExitVerdict
-	}
-	return ExitDone
+	return p.print(report.String())
 }
 
 func printProbes(to *bytes.Buffer, all []lockdown.Outcome, text bool) {
@@ -72,8 +66,7 @@ func printProbes(to *bytes.Buffer, all []lockdown.Outcome, text bool) {
 }
 
 func postureHelp(p Process) int {
-	fmt.Fprintf(p.Stdout, postureText, strings.Join(lockdown.Fatal(), " "))
-	return ExitDone
+	return p.print(fmt.Sprintf(postureText, strings.Join(lockdown.Fatal(), " ")))
 }
 
 const postureText = `mcp-server-suite posture locks the process down as serve does, with the same settings, tries everything

@@ -9,6 +9,7 @@ import (
 
 	"mcp-server-suite/pkg/daemon"
 	"mcp-server-suite/pkg/problem"
+	"mcp-server-suite/pkg/strictjson"
 	"mcp-server-suite/pkg/visible"
 )
 
@@ -38,8 +39,7 @@ func validate(p Process, args []string) int {
 			i++
 			n, err := strconv.Atoi(args[i])
 			if err != nil || n < 1 || n > seedRows {
-				fmt.Fprintf(p.Stderr, "mcp-server-suite: validate --max-rows takes a number from 1 to %d\n", seedRows)
-				return ExitConfig
+				return p.refuse(ExitConfig, "validate --max-rows takes a number from 1 to", seedRows)
 			}
 			rows = n
 		case args[i] == "--" && i+2 == len(args):
@@ -50,8 +50,7 @@ func validate(p Process, args []string) int {
 		}
 	}
 	if len(texts) != 1 {
-		fmt.Fprintln(p.Stderr, `mcp-server-suite: validate takes one SQL text, for instance: validate "SELECT 1" (see validate --help)`)
-		return ExitConfig
+		return p.refuse(ExitConfig, `validate takes one SQL text, for instance: validate "SELECT 1" (see validate --help)`)
 	}
 	settings, ok := readSettings(p)
 	if !ok {
@@ -59,8 +58,7 @@ func validate(p Process, args []string) int {
 	}
 	policy, err := daemon.Policy(settings)
 	if err != nil {
-		fmt.Fprintln(p.Stderr, "mcp-server-suite:", err)
-		return ExitConfig
+		return p.refuse(ExitConfig, err)
 	}
 	v := verdict{MaxRows: rows}
 	statement, err := policy.Approve(context.Background(), texts[0], rows)
@@ -69,40 +67,34 @@ func validate(p Process, args []string) int {
 	case errors.As(err, &refusal):
 		v = verdict{Reason: string(refusal.Reason), Detail: refusal.Text(true)}
 	case err != nil:
-		fmt.Fprintln(p.Stderr, "mcp-server-suite:", err)
-		return ExitConfig
+		return p.refuse(ExitConfig, err)
 	default:
 		v.Accepted, v.SQL, v.Probe = true, statement.Text(), statement.Probe()
 	}
-	if err := v.print(p, asJSON); err != nil {
-		fmt.Fprintln(p.Stderr, "mcp-server-suite: the verdict could not be written:", err)
-		return ExitVerdict
+	if code := p.print(v.text(asJSON)); code != ExitDone || v.Accepted {
+		return code
 	}
-	if !v.Accepted {
-		return ExitVerdict
-	}
-	return ExitDone
+	return ExitVerdict
 }
 
-func (v verdict) print(p Process, asJSON bool) (err error) {
+func (v verdict) text(asJSON bool) string {
 	switch {
 	case asJSON:
-		err = json.NewEncoder(p.Stdout).Encode(v)
-	case v.Accepted:
-		_, err = fmt.Fprintf(p.Stdout, "accepted\nwould run: %s\n", visible.Text(v.SQL))
-		if err == nil && v.Probe {
-			_, err = fmt.Fprintf(p.Stdout, "of these rows at most %d are returned; one more tells whether there are more\n", v.MaxRows)
+		line, err := json.Marshal(v)
+		if err != nil {
+			panic(err) // strings, a number and booleans
 		}
-	default:
-		_, err = fmt.Fprintf(p.Stdout, "refused: %s\n%s\n", v.Reason, visible.Line(v.Detail))
+		return string(strictjson.AppendASCII(nil, line)) + "\n"
+	case !v.Accepted:
+		return fmt.Sprintf("refused: %s\n%s\n", v.Reason, visible.Line(v.Detail))
+	case v.Probe:
+		return fmt.Sprintf("accepted\nwould run: %s\nof these rows at most %d are returned; one more tells whether there are more\n",
+			visible.Text(v.SQL), v.MaxRows)
 	}
-	return err
+	return fmt.Sprintf("accepted\nwould run: %s\n", visible.Text(v.SQL))
 }
 
-func validateHelp(p Process) int {
-	fmt.Fprint(p.Stdout, validateText)
-	return ExitDone
-}
+func validateHelp(p Process) int { return p.print(validateText) }
 
 const validateText = `mcp-server-suite validate says what the policy makes of one SQL text: the verdict, its reason, and the text that
 would run in place of what was written. It needs no database and connects to nothing.

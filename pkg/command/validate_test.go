@@ -85,7 +85,6 @@ func TestASubcommandOnSQLRefusesWhatItDoesNotKnow(t *testing.T) {
 		{"a relation that is none", []string{"MCP_SQL_ALLOW_RELATIONS=t"}, "validate TABLE", "MCP_SQL_ALLOW_RELATIONS: entry 1"},
 		{"a schema of the system", []string{"MCP_SQL_SEARCH_PATH=pg_temp"}, "validate TABLE", "MCP_SQL_SEARCH_PATH: entry 1"},
 		{"doctor with a word", nil, "doctor SECRET", "doctor takes"},
-		{"doctor without a database", nil, "doctor", "MCP_SQL_DSN"},
 		{"doctor with a wrong setting", []string{"MCP_SQL_POOLER=x"}, "doctor", "MCP_SQL_POOLER"},
 		{"doctor with a DSN that is refused", []string{"MCP_SQL_DSN=" + secret + "?options=x"}, "doctor", "MCP_SQL_DSN: "},
 		{"two DSNs", []string{"MCP_SQL_DSN=" + secret, "MCP_SQL_DSN_FILE=/SECRET"}, "doctor", "keep one"},
