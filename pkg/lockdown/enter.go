@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"reflect"
 	"runtime"
 	"strconv"
 	"syscall"
@@ -202,7 +201,7 @@ func (c *Confined) stage2() error {
 			return &Fault{"landlock", fmt.Errorf("the domain does not hold after the re-exec: %w", err), ""}
 		}
 	}
-	if now := c.plan.rest(); !reflect.DeepEqual(c.facts.Rest, now) {
+	if !c.facts.Rest.equals(c.plan.rest()) {
 		return &Fault{"re-exec", errors.New("the plan of stage 1 was another one"), "a file that the settings name has changed; start again"}
 	}
 	// The kernel has named the process after the file that it executed, exe. This is the main thread, by init.

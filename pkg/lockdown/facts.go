@@ -36,6 +36,12 @@ type rest struct {
 	Filter     seccomp.Settings `json:"filter"`
 }
 
+func (r rest) equals(other rest) bool {
+	a, b := r.Filter, other.Filter
+	return slices.Equal(r.ConnectTCP, other.ConnectTCP) && slices.Equal(r.SendUDP, other.SendUDP) &&
+		slices.Equal(a.Profiles, b.Profiles) && a.INET == b.INET && a.Unix == b.Unix && a.DNS == b.DNS
+}
+
 func (p Plan) rest() rest { return rest{p.ConnectTCP, p.SendUDP, p.Filter} }
 
 // Rule is what the domain leaves of one path.
