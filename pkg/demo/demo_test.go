@@ -202,7 +202,7 @@ func program(t *testing.T, script string) string {
 func TestADaemonThatDoesNotServeFailsTheDemonstration(t *testing.T) {
 	t.Parallel()
 	cases := []struct{ name, daemon, want string }{
-		{"ends at once", program(t, "echo 'MCP_X: \x1b[31mwrong' >&2; exit 2\n"), `stderr: MCP_X: \u001b[31mwrong`},
+		{"ends at once", program(t, "echo 'MCP_X: \x1b[31mwrong' >&2; exit 2\n"), `stderr: MCP_X: \x1b[31mwrong`},
 		{"writes no JSON", program(t, "echo hello\n"), "step 1"},
 		{"is not there", "/nonexistent/daemon", "make build"},
 		{"is a folder", "/", "no program"},
