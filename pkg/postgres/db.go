@@ -110,7 +110,8 @@ func (d *DB) tidy(every time.Duration) {
 
 // fit says that a connection that is not in use may serve the next statement.
 func (d *DB) fit(r *puddle.Resource[*conn]) bool {
-	return time.Since(r.CreationTime()) <= time.Duration(d.lifetime.Load()) && !r.Value().IsClosed() && r.Value().silent()
+	return time.Since(r.CreationTime()) <= time.Duration(d.lifetime.Load()) && !r.Value().IsClosed() && r.Value().silent() &&
+		r.Value().meter.parameters.Load() <= maxParameterBytes
 }
 
 // Close ends every connection and waits for it; none may be in use. It is called once.

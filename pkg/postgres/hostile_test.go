@@ -177,3 +177,88 @@ func TestAServerThatLiesCostsItsCallAndNothingElse(t *testing.T) {
 		}
 	}
 }
+
+func pinnedBy(b *pgproto3.Backend, sql string) bool {
+	if sql == "SELECT 1 LIMIT 51" {
+		return false
+	}
+	columns(b, 4)
+	return true
+}
+
+// pgconn keeps the value of each parameter for the life of its connection.
+func TestParametersThatAServerInventsDoNotPileUp(t *testing.T) {
+	var invented atomic.Int64
+	server := hostile{answer: func(b *pgproto3.Backend, sql string) {
+		if !pinnedBy(b, sql) {
+			columns(b, 1)
+			for range 100 {
+				b.Send(&pgproto3.ParameterStatus{Name: "p" + strconv.FormatInt(invented.Add(1), 10), Value: strings.Repeat("x", 10_000)})
+			}
+		}
+	}}
+	d := pool(t, server.listen(t), func(s *Settings) { s.PoolSize, s.AllowUnsafeRole = 1, true })
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	for range 60 {
+		if _, err := d.Query(context.Background(), approved(t, "SELECT 1", 50)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if more := int64(heap()) - int64(before); more > 20<<20 {
+		t.Errorf("after 60 calls with a megabyte of parameters each the heap has grown by %d MiB", more>>20)
+	}
+}
+
+// What is too long and no row is no end of a result either.
+func TestOnlyARowThatIsTooLongEndsAResult(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		message pgproto3.BackendMessage
+		result  bool
+	}{
+		{"a row", &pgproto3.DataRow{Values: [][]byte{make([]byte, 1<<20)}}, true},
+		{"a notice", &pgproto3.NoticeResponse{Message: strings.Repeat("x", 1<<20)}, false},
+		{"a parameter", &pgproto3.ParameterStatus{Name: "p", Value: strings.Repeat("x", 1<<20)}, false},
+	} {
+		server := hostile{answer: func(b *pgproto3.Backend, sql string) {
+			if !pinnedBy(b, sql) {
+				b.Send(&pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{Name: []byte("c"), DataTypeOID: 25}}})
+				b.Send(c.message)
+			}
+		}}
+		d := pool(t, server.listen(t), func(s *Settings) { s.PoolSize, s.AllowUnsafeRole = 1, true })
+		table, err := d.Query(context.Background(), approved(t, "SELECT 1", 50))
+		if (err == nil) != c.result || c.result && table.TruncatedBy != "size" {
+			t.Errorf("%s: truncated by %q, %v", c.name, table.TruncatedBy, err)
+		}
+	}
+}
+
+func TestMeterFollowsMessagesHoweverTheyAreCut(t *testing.T) {
+	t.Parallel()
+	var stream []byte
+	for _, m := range []pgproto3.BackendMessage{
+		&pgproto3.ParameterStatus{Name: "a", Value: "bc"}, &pgproto3.ReadyForQuery{TxStatus: 'I'}, // 5 bytes of parameters, and an S inside of others
+		&pgproto3.NoticeResponse{Message: "SSSS"}, &pgproto3.ParameterStatus{Name: "d", Value: ""}, &pgproto3.DataRow{},
+	} {
+		var err error
+		if stream, err = m.Encode(stream); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for size := 1; size <= len(stream); size++ {
+		var m meter
+		for rest := stream; len(rest) > 0; rest = rest[min(size, len(rest)):] {
+			m.follow(rest[:min(size, len(rest))])
+		}
+		if n := m.parameters.Load(); n != 5+3 || !m.inRow() {
+			t.Errorf("in pieces of %d: %d bytes of parameters, in a row: %t", size, n, m.inRow())
+		}
+	}
+}
