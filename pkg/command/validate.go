@@ -24,6 +24,8 @@ type verdict struct {
 	SQL      string `json:"sql,omitempty"` // what would run
 	MaxRows  int    `json:"max_rows,omitempty"`
 	Probe    bool   `json:"asks_one_row_more,omitempty"` // the text asks for max_rows + 1, to see whether there are more
+	Ties     bool   `json:"drops_with_ties,omitempty"`
+	Server   int    `json:"needs_postgresql,omitempty"` // a major version: an older server would not be asked
 }
 
 // validate says what the policy makes of one SQL text. It connects to nothing and needs no database; the settings that
@@ -70,6 +72,7 @@ func validate(p Process, args []string) int {
 		return p.refuse(ExitConfig, err)
 	default:
 		v.Accepted, v.SQL, v.Probe = true, statement.Text(), statement.Probe()
+		v.Ties, v.Server = statement.DropsTies(), statement.Server()
 	}
 	if code := p.print(v.text(asJSON)); code != ExitDone || v.Accepted {
 		return code
@@ -87,11 +90,18 @@ func (v verdict) text(asJSON bool) string {
 		return string(strictjson.AppendASCII(nil, line)) + "\n"
 	case !v.Accepted:
 		return fmt.Sprintf("refused: %s\n%s\n", v.Reason, visible.Line(v.Detail))
-	case v.Probe:
-		return fmt.Sprintf("accepted\nwould run: %s\nof these rows at most %d are returned; one more tells whether there are more\n",
-			visible.Text(v.SQL), v.MaxRows)
 	}
-	return fmt.Sprintf("accepted\nwould run: %s\n", visible.Text(v.SQL))
+	text := fmt.Sprintf("accepted\nwould run: %s\n", visible.Text(v.SQL))
+	if v.Probe {
+		text += fmt.Sprintf("of these rows at most %d are returned; one more tells whether there are more\n", v.MaxRows)
+	}
+	if v.Ties {
+		text += "WITH TIES and its number are left out of the outermost SELECT; in a subselect they stay\n"
+	}
+	if v.Server > 0 {
+		text += fmt.Sprintf("needs PostgreSQL %d: an older server is not asked\n", v.Server)
+	}
+	return text
 }
 
 func validateHelp(p Process) int { return p.print(validateText) }

@@ -30,6 +30,8 @@ func TestValidateSaysTheVerdictAndTheTextThatWouldRun(t *testing.T) {
 		{"other relations", []string{"MCP_SQL_ALLOW_RELATIONS=app.t(a, b)"}, []string{"SELECT * FROM app.u"}, 1, []string{"UNSAFE_QUERY"}},
 		{"recursion", []string{"MCP_SQL_RECURSIVE=false"}, []string{"WITH RECURSIVE r AS (SELECT 1) SELECT * FROM r"}, 1, []string{"UNSAFE_QUERY"}},
 		{"what a terminal would obey", nil, []string{"SELECT '\x1b[2J\u202e' AS \"\a\""}, 0, []string{`\x1b[2J\u202e`, `\a`}},
+		{"WITH TIES", nil, []string{"SELECT a FROM t ORDER BY a FETCH FIRST 1 ROW WITH TIES"}, 0, []string{"WITH TIES and its number are left out"}},
+		{"a newer server", nil, []string{"SELECT JSON_ARRAY(1)"}, 0, []string{"needs PostgreSQL 16"}},
 		{"and in a refusal", nil, []string{"SELECT \"\x1b[2J\"(1)"}, 1, []string{`UNSAFE_QUERY`, `\u001b[2J`}},
 		{"search path", []string{"MCP_SQL_ALLOW_RELATIONS=app.*", "MCP_SQL_SEARCH_PATH=x, app"}, []string{"SELECT 1 FROM t"}, 0, []string{"app.t"}},
 	} {
@@ -49,7 +51,9 @@ func TestValidateIsReadByPrograms(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"SELECT 1 LIMIT 1": `{"accepted":true,"sql":"SELECT 1 LIMIT 1","max_rows":50}`,
-		"TABLE t":          `{"accepted":true,"sql":"SELECT * FROM t LIMIT 51","max_rows":50,"asks_one_row_more":true}`,
+		"SELECT JSON_SCALAR(a) FROM t ORDER BY a FETCH FIRST 1 ROW WITH TIES": `{"accepted":true,"sql":` +
+			`"SELECT JSON_SCALAR(a) FROM t ORDER BY a LIMIT 51","max_rows":50,"asks_one_row_more":true,"drops_with_ties":true,"needs_postgresql":17}`,
+		"TABLE t": `{"accepted":true,"sql":"SELECT * FROM t LIMIT 51","max_rows":50,"asks_one_row_more":true}`,
 	} {
 		if _, stdout, _ := run("", nil, "validate", "--json", text); stdout != want+"\n" {
 			t.Errorf("%s: %s", text, stdout)

@@ -89,7 +89,14 @@ var reports = map[string]func(*bench){
 		b.capped("SELECT g FROM generate_series(1,300) g FETCH FIRST 200 ROWS ONLY", 50, 50, true)
 	},
 	"sql-041": func(b *bench) {
+		const ties = "SELECT id % 3 AS k FROM t WHERE id < 10 ORDER BY k FETCH FIRST 1 ROWS WITH TIES"
 		b.capped("SELECT id % 3 AS k FROM t ORDER BY k FETCH FIRST 1 ROWS WITH TIES", 10, 10, true)
+		if got := b.capped(ties, 50, 9, false); got.Note == nil || !strings.Contains(*got.Note, "WITH TIES was left out") {
+			b.Errorf("note: %v", got.Note)
+		}
+		if got := b.capped("SELECT * FROM ("+ties+") x", 50, 3, false); got.Note != nil {
+			b.Errorf("note: %v", *got.Note)
+		}
 	},
 	"sql-042": func(b *bench) {
 		for _, limit := range []string{"LIMIT ALL", "LIMIT NULL", "LIMIT 10+1000", "LIMIT (SELECT 100000)"} {

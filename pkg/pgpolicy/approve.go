@@ -38,6 +38,8 @@ type Approved struct {
 	maxRows int
 	probe   bool
 	explain bool
+	ties    bool
+	server  int
 }
 
 // Text is the regenerated statement, the only text that is ever sent to a server. It holds one statement, no bind
@@ -52,6 +54,13 @@ func (a Approved) Probe() bool { return a.probe }
 
 // Explain reports whether the rows are a plan. The text then holds no bound for them: whoever reads them counts.
 func (a Approved) Explain() bool { return a.explain }
+
+// DropsTies reports whether the outermost SELECT had a WITH TIES that is gone (see capRows).
+func (a Approved) DropsTies() bool { return a.ties }
+
+// Server is the oldest major version of PostgreSQL that reads the text as it is meant, 0 for any. On an older one it must
+// not be run.
+func (a Approved) Server() int { return a.server }
 
 // Policy holds the rules. It is safe for concurrent use.
 type Policy struct {
@@ -145,6 +154,7 @@ func (r *rules) regenerate(sql string, a *Approved) error {
 		return err
 	}
 	if a.explain = explain; !explain {
+		a.ties = query.GetSelectStmt().LimitOption == pg.LimitOption_LIMIT_OPTION_WITH_TIES
 		a.probe = capRows(query.GetSelectStmt(), a.maxRows)
 	}
 	for _, stmt := range tree.Stmts {
@@ -168,7 +178,7 @@ func (r *rules) regenerate(sql string, a *Approved) error {
 	if err := second.walk(reflect.ValueOf(query), 0, nil); err != nil {
 		return fmt.Errorf("walk regenerated tree: %w", errors.New(err.Error())) // no refusal: the first walk let it pass
 	}
-	a.text = text
+	a.text, a.server = text, second.server
 	return nil
 }
 

@@ -50,6 +50,9 @@ func TestTheLimitOfTheOutermostSelectIsBounded(t *testing.T) {
 		{"WITH c AS (SELECT 1) TABLE c LIMIT 3", "WITH c AS (SELECT 1) SELECT * FROM c LIMIT 3", false, ""},
 	} {
 		a, err := p.Approve(context.Background(), c.sql, 50)
+		if a.DropsTies() != strings.Contains(c.sql, "WITH TIES") {
+			t.Errorf("%s: drops ties: %v", c.sql, a.DropsTies())
+		}
 		if err != nil || a.Text() != c.want || a.Probe() != c.probe || a.MaxRows() != 50 || a.Explain() {
 			t.Errorf("%s (%s)\n got %s, probe %v, %d rows, explain %v, %v\nwant %s, probe %v",
 				c.sql, c.why, a.Text(), a.Probe(), a.MaxRows(), a.Explain(), err, c.want, c.probe)

@@ -15,6 +15,15 @@ JsonIsPredicate JsonParseExpr JsonScalarExpr JsonSerializeExpr JsonObjectConstru
 JsonArrayQueryConstructor JsonAggConstructor JsonObjectAgg JsonArrayAgg JsonTable JsonTableColumn JsonTablePathSpec
 `
 
+// laterKinds are messages with a syntax that PostgreSQL has had since this major version. An older server takes some of
+// their texts for something else: JSON_SCALAR(1) is there a call of whatever function of that name the search path leads
+// to (measured on 15.18), which no list allows.
+var laterKinds = map[string]int{
+	"JsonObjectConstructor": 16, "JsonArrayConstructor": 16, "JsonArrayQueryConstructor": 16, "JsonAggConstructor": 16,
+	"JsonObjectAgg": 16, "JsonArrayAgg": 16, "JsonIsPredicate": 16,
+	"JsonFuncExpr": 17, "JsonParseExpr": 17, "JsonScalarExpr": 17, "JsonSerializeExpr": 17, "JsonTable": 17,
+}
+
 // refusedKinds are all other messages, each with the words that name it to the caller: "WORDS is not allowed". A kind
 // that a raw parse never yields has the words of internalKind.
 const refusedKinds = `

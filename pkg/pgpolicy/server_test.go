@@ -76,13 +76,14 @@ func TestColumnNotationReachesNoOtherFunction(t *testing.T) {
 	servers(t, func(t *testing.T, s *pgstage.Server) {
 		n := 0
 		for _, row := range s.Query(t, "postgres", `SELECT DISTINCT proname FROM pg_proc
-			WHERE pronamespace = 'pg_catalog'::regnamespace AND provolatile <> 'i' AND prokind <> 'p'
+			WHERE pronamespace = 'pg_catalog'::regnamespace AND (provolatile <> 'i' OR proname LIKE 'reg%send') AND prokind <> 'p'
 			AND pronargs >= 1 AND pronargs - pronargdefaults <= 1
 			AND NOT proargtypes::regtype[]::text[] && '{internal,trigger,event_trigger}'
 			AND NOT (proname NOT LIKE 'reg%' AND ('cstring'::regtype IN (prorettype, proargtypes[0])
 				OR prorettype = 'bytea'::regtype AND proname LIKE '%send'))`) {
 			n++
-			if name := row[0]; !r.functions[name] && w.columnNotation(name) == nil {
+			// xml is refused after an expression; t.xml has to stay.
+			if name := row[0]; name != "xml" && !r.functions[name] && w.columnNotation(name) == nil {
 				t.Errorf("(x).%s would be called", name)
 			}
 		}

@@ -8,14 +8,14 @@ import (
 
 // builtinTypes are the types of chapter 8 of the documentation by the names that the grammar gives them (boolean is
 // bool, character is bpchar), with the anonymous row type and system types that hold numbers only. Left out: reg* (they
-// look names up in the catalogs), pseudo-types, aclitem, pg_snapshot and other types of the system's own tables.
+// look names up in the catalogs), xml (see functions.txt), pseudo-types, aclitem, pg_snapshot and other types of the system's own tables.
 const builtinTypes = `
 bool int2 int4 int8 float4 float8 numeric money
 text varchar bpchar char name bytea bit varbit
 date time timetz timestamp timestamptz interval
 point line lseg box path polygon circle
 inet cidr macaddr macaddr8
-tsvector tsquery uuid xml json jsonb jsonpath
+tsvector tsquery uuid json jsonb jsonpath
 int4range int8range numrange tsrange tstzrange daterange
 int4multirange int8multirange nummultirange tsmultirange tstzmultirange datemultirange
 record oid tid xid xid8 pg_lsn

@@ -31,6 +31,7 @@ type walker struct {
 	sampled *pg.Node              // the relation of the TABLESAMPLE that is being walked
 	inFrom  map[*pg.FuncCall]bool // calls that are an element of FROM, or of ROWS FROM
 	asText  map[*pg.FuncCall]bool // calls of pg_typeof whose result is cast to text
+	server  int                   // the oldest major version that reads what has been walked as it is meant; 0 is any
 }
 
 // at says where in the caller's text something stands, in characters from 1 as psql counts: a number tells a caller what to
@@ -200,6 +201,7 @@ func (w *walker) enter(v reflect.Value, depth int) (*shape, error) {
 		}
 		return nil, notAllowed(sh.refused)
 	}
+	w.server = max(w.server, laterKinds[sh.name])
 	return sh, nil
 }
 
@@ -291,10 +293,17 @@ func (w *walker) plain(m any) *problem.Problem {
 	case *pg.A_Indirection:
 		for _, step := range x.Indirection {
 			if s, ok := step.GetNode().(*pg.Node_String_); ok {
+				if s.String_.GetSval() == "xml" { // many a table has a column xml, and t.xml is no A_Indirection
+					return refuse("the field xml of an expression is not allowed: on a text it would be a function")
+				}
 				if p := w.columnNotation(s.String_.GetSval()); p != nil {
 					return p
 				}
 			}
+		}
+	case *pg.XmlExpr:
+		if x.Op == pg.XmlExprOp_IS_XMLPARSE {
+			return notAllowed("XMLPARSE (its work cannot be interrupted)")
 		}
 	case *pg.ResTarget:
 		if len(x.Indirection) > 0 {

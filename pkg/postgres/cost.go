@@ -20,7 +20,9 @@ func (d *DB) affordable(ctx context.Context, statement pgpolicy.Approved) error 
 	if statement.Explain() {
 		return nil // it is planned and not run
 	}
-	plan, err := d.run(ctx, job{text: "EXPLAIN (FORMAT JSON) " + statement.Text(), rows: 1, bytes: maxPlanBytes})
+	plan, err := d.run(ctx, job{
+		text: "EXPLAIN (FORMAT JSON) " + statement.Text(), rows: 1, bytes: maxPlanBytes, server: statement.Server(),
+	})
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,8 @@ const (
 	firstWithWatch = 14
 )
 
-// pins fixes every setting that changes what a statement means or how values look.
+// pins fixes the settings that change what a statement means or how values look. Left to the role is
+// default_text_search_config: a language is for the operator to choose.
 //
 // On a session of our own the fixed ones are sent as startup parameters, to which DISCARD ALL returns, and looked at once;
 // each transaction then pins its time limits only (measured: 70 instead of 180 us). On a session that others use,
@@ -62,6 +63,9 @@ func newPins(s Settings) pins {
 			{"xmloption", "content"},
 			{"lc_monetary", "C"},
 			{"row_security", "on"},
+			{"transform_null_equals", "off"},
+			{"array_nulls", "on"},
+			{"xmlbinary", "base64"},
 			// A worker is not ended by the leader's death as soon as the leader is cancelled, and counts against everybody.
 			{"max_parallel_workers_per_gather", "0"},
 			// Machine code is made in a step that no cancel and no time limit can interrupt: 2.2 s here for the first
@@ -168,10 +172,16 @@ func set(setting, value string) string {
 
 // watches says whether a server of this version, as its parameter server_version has it ("15.18 (Debian ...)"), knows
 // watchSetting.
-func watches(version string) bool {
-	major, _, _ := strings.Cut(version, ".")
-	n, err := strconv.Atoi(major)
-	return err == nil && n >= firstWithWatch
+func watches(version string) bool { return major(version) >= firstWithWatch }
+
+// major is the first number of a version ("15.18 (Debian ...)", "19beta1"), 0 if there is none.
+func major(version string) int {
+	end := strings.IndexFunc(version, func(r rune) bool { return r < '0' || r > '9' })
+	if end < 0 {
+		end = len(version)
+	}
+	n, _ := strconv.Atoi(version[:end]) // 0 where it is no number
+	return n
 }
 
 // literal quotes our own constants; the backslash means nothing special in them because there is none.

@@ -40,6 +40,7 @@ func (d *DB) Query(ctx context.Context, statement pgpolicy.Approved) (Table, err
 	}
 	return d.run(ctx, job{
 		text: statement.Text(), rows: statement.MaxRows(), bytes: d.settings.ResultBytes, plan: statement.Explain(),
+		server: statement.Server(),
 	})
 }
 
@@ -48,6 +49,7 @@ type job struct {
 	text        string
 	rows, bytes int
 	plan        bool // it has no LIMIT of its own: more rows than the bound are dropped
+	server      int  // the oldest major version that it may be sent to
 }
 
 func (d *DB) run(ctx context.Context, j job) (Table, error) {
@@ -55,6 +57,11 @@ func (d *DB) run(ctx context.Context, j job) (Table, error) {
 		r, err := d.acquire(ctx)
 		if err != nil {
 			return Table{}, err
+		}
+		if major(r.Value().ParameterStatus("server_version")) < j.server {
+			r.ReleaseUnused()
+			return Table{}, problem.New(problem.BadSQL, fmt.Sprintf("the query has syntax of PostgreSQL %d (JSON_VALUE, JSON_ARRAY "+
+				"and the like), and the server is older: it would read it as something else", j.server), query)
 		}
 		f := flight{db: d, conn: r.Value(), job: j, begun: time.Now()}
 		// The server itself must have ended the statement before this: it or the network is gone, or a pooler has no
@@ -300,7 +307,7 @@ func (f *flight) rows(r *pgconn.ResultReader, stop context.CancelFunc) error {
 	f.table.Rows, f.table.Count, f.table.Flagged = encoder.JSON(), encoder.Count(), encoder.Flagged()
 	f.table.TruncatedBy = encoder.Truncated()
 	var tooLong *pgproto3.ExceededMaxBodyLenErr
-	if errors.As(err, &tooLong) || errors.Is(err, errFlood) {
+	if f.conn.meter.inRow() && (errors.As(err, &tooLong) || errors.Is(err, errFlood)) {
 		// The row that is too long is not kept, nor is what follows; the rows before it are whole.
 		f.table.TruncatedBy = "size"
 		return nil

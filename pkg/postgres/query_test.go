@@ -401,3 +401,52 @@ func residentBytes(t testing.TB) int {
 	}
 	return pages * os.Getpagesize()
 }
+
+// PostgreSQL 17 has JSON_SCALAR(1) as syntax; an older server calls whatever function has that name on the search path.
+func TestSyntaxThatTheServerDoesNotKnowIsNotSentToIt(t *testing.T) {
+	t.Parallel()
+	d, s, db, role := readerPool(t, `
+		CREATE TABLE called (a int);
+		CREATE FUNCTION public.json_scalar(int) RETURNS text LANGUAGE sql AS $$SELECT 'called'$$;
+		CREATE FUNCTION public.json_array(int, int) RETURNS text LANGUAGE sql AS $$SELECT 'called'$$;`, nil)
+	s.Exec(t, db, "GRANT EXECUTE ON FUNCTION public.json_scalar(int), public.json_array(int, int) TO "+role)
+	d.settings.AllowUnsafeRole = true // it may call functions, and that is the point
+	for _, c := range []struct {
+		sql   string
+		since int
+	}{{"SELECT JSON_SCALAR(1)", 17}, {"SELECT JSON_ARRAY(1, 2)", 16}} {
+		statement := approved(t, c.sql, 50)
+		if statement.Server() != c.since {
+			t.Errorf("%s needs %d", c.sql, statement.Server())
+		}
+		table, err := d.Query(context.Background(), statement)
+		switch {
+		case s.Version < c.since:
+			refused(t, err, problem.BadSQL)
+		case err != nil || strings.Contains(string(table.Rows), "called"):
+			t.Errorf("%s: %s, %v", c.sql, table.Rows, err)
+		}
+		if s.Version < c.since { // the control
+			if got := single(t, d, c.sql); got != "called" {
+				t.Errorf("%s without the rule: %s", c.sql, got)
+			}
+		}
+	}
+	d.settings.MaxCost = 1e6
+	if s.Version < 17 {
+		_, err := d.Query(context.Background(), approved(t, "SELECT JSON_SCALAR(1)", 50))
+		refused(t, err, problem.BadSQL)
+	}
+	if n := d.pool.Stat().AcquiredResources(); n != 0 {
+		t.Errorf("%d connections are missing", n)
+	}
+}
+
+func TestAVersionIsItsFirstNumber(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{"15.18 (Debian 15.18-0+deb12u1)": 15, "19beta1": 19, "16": 16, "": 0, "x": 0, "devel 17": 0} {
+		if got := major(text); got != want {
+			t.Errorf("%q: %d", text, got)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"mcp-server-suite/pkg/contract"
 	"mcp-server-suite/pkg/pgpolicy"
@@ -73,12 +74,12 @@ func ReadOnlySQL(policy *pgpolicy.Policy, db *postgres.DB, resultBytes int) (sur
 			if err != nil {
 				return nil, err
 			}
-			return tableResult(table, asked, resultBytes), nil
+			return tableResult(table, asked, resultBytes, statement.DropsTies()), nil
 		},
 	}, nil
 }
 
-func tableResult(t postgres.Table, asked, resultBytes int) contract.Result {
+func tableResult(t postgres.Table, asked, resultBytes int, dropsTies bool) contract.Result {
 	columns, types, flagged := make([]any, len(t.Columns)), make([]any, len(t.Types)), make([]any, len(t.Flagged))
 	for i, name := range t.Columns {
 		columns[i] = name
@@ -99,6 +100,11 @@ func tableResult(t postgres.Table, asked, resultBytes int) contract.Result {
 	case "size":
 		by = t.TruncatedBy
 		note = fmt.Sprintf("The rows were cut at %d bytes of JSON: select fewer or shorter columns (left(column, 200)).", resultBytes)
+	}
+	if dropsTies {
+		says, _ := note.(string)
+		note = strings.TrimSpace("WITH TIES was left out of the outermost SELECT, and its number with it; write it in a subselect: " +
+			"SELECT * FROM (... FETCH FIRST n ROWS WITH TIES) t. " + says)
 	}
 	return contract.Result{
 		{Name: "columns", Value: columns},
