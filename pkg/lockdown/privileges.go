@@ -13,7 +13,9 @@ import (
 func isGone(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) }
 
 // checkPrivileges refuses what a read-only server never needs. The bounding set does not count: it cannot be emptied
-// without a capability, and with no_new_privs and none in the other sets nothing comes out of it.
+// without a capability, and with no_new_privs and none in the other sets nothing comes out of it. Nor does the
+// inheritable set, which Docker filled for every process before 20.10.14 (CVE-2022-24769): only executing a file that has
+// capabilities itself makes something of it, and no_new_privs forbids that (capabilities(7)). The posture shows both.
 func checkPrivileges(s status) error {
 	switch {
 	case slices.Contains(s.uid[:], 0):
