@@ -96,15 +96,20 @@ func (s Schema) index(key []byte) int {
 	return -1
 }
 
-func (s Schema) undeclared(key []byte) *problem.Problem {
+// Allowed is the end of a refusal that is about a name: "allowed: a, b".
+func (s Schema) Allowed() string {
 	names := make([]string, len(s.root.members))
 	for i, p := range s.root.members {
 		names[i] = p.name
 	}
-	allowed := "it takes none"
-	if len(names) > 0 {
-		allowed = "allowed: " + strings.Join(names, ", ")
+	if len(names) == 0 {
+		return "it takes none"
 	}
+	return "allowed: " + strings.Join(names, ", ")
+}
+
+func (s Schema) undeclared(key []byte) *problem.Problem {
+	allowed := s.Allowed()
 	decoded, _ := strictjson.String(key)
 	return problem.New(problem.BadParam, "an argument is not one that this tool takes; "+allowed, "arguments").
 		About(decoded, "the argument %s is not one that this tool takes; "+allowed)

@@ -11,6 +11,7 @@ import (
 
 	"mcp-server-suite/pkg/admission"
 	"mcp-server-suite/pkg/problem"
+	"mcp-server-suite/pkg/sanitizer"
 	"mcp-server-suite/pkg/strictjson"
 )
 
@@ -48,6 +49,9 @@ func (p *Pipeline) role(ctx context.Context, c *call, inner next) error {
 func (p *Pipeline) sanitize(ctx context.Context, c *call, inner next) error {
 	if c.Arguments != nil {
 		if refusal := p.Sanitizer.Check(c.Arguments); refusal != nil {
+			if t, is := c.target.(*tool); is && refusal.Detail == sanitizer.NotAName {
+				refusal.Detail += "; " + t.Input.Allowed()
+			}
 			return refusal
 		}
 	}

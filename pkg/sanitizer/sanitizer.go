@@ -43,6 +43,9 @@ func (s *Sanitizer) value(value []byte, depth int) *problem.Problem {
 	return nil
 }
 
+// NotAName is the detail of a refusal that is about a name. Who knows the tool can add which names there are.
+const NotAName = "an argument name is not a plain identifier (ASCII letters, digits, underscores)"
+
 func (s *Sanitizer) container(value []byte, depth int) *problem.Problem {
 	if depth >= s.settings.MaxDepth {
 		return refuse(fmt.Sprintf("the arguments are nested more than %d levels deep", s.settings.MaxDepth))
@@ -53,7 +56,7 @@ func (s *Sanitizer) container(value []byte, depth int) *problem.Problem {
 			return refuse(fmt.Sprintf("an object or array in the arguments has more than %d items", s.settings.MaxItems))
 		}
 		if c.Key() != nil && !isIdentifier(c.Key()) {
-			return refuse("an argument name is not a plain identifier (ASCII letters, digits, underscores)")
+			return refuse(NotAName)
 		}
 		if p := s.value(c.Value(), depth+1); p != nil {
 			return p
