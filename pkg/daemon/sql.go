@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"mcp-server-suite/pkg/config"
 	"mcp-server-suite/pkg/lockdown"
@@ -70,6 +72,12 @@ func planSQL(c config.Config, p *lockdown.Plan) error {
 			return dsnFault(c, fmt.Errorf("a file or folder that it names cannot be used: %w", errors.Unwrap(err)))
 		}
 	}
+	for _, path := range needs.Secrets {
+		if c.SafeDataDir != "" && below(path, c.SafeDataDir) {
+			return dsnFault(c, errors.New("a secret that it is or names lies below MCP_SAFE_DATA_DIR, where every client could read it; "+
+				"keep it elsewhere"))
+		}
+	}
 	for _, file := range needs.Files {
 		p.Grants = append(p.Grants, lockdown.Grant{Path: file})
 	}
@@ -85,6 +93,18 @@ func planSQL(c config.Config, p *lockdown.Plan) error {
 	p.OpenFiles += 2 * uint64(c.SQLPoolMaxSize)
 	p.Memory += int64(c.SQLPoolMaxSize) * connectionBytes
 	return nil
+}
+
+// below says whether a file is in a folder, or in one below it, when links have been followed. Other names of the same file,
+// hard links and bind mounts, are not found.
+func below(path, folder string) bool {
+	for _, p := range []*string{&path, &folder} {
+		if real, err := filepath.EvalSymlinks(*p); err == nil { // else it fails elsewhere
+			*p = real
+		}
+	}
+	relative, err := filepath.Rel(folder, path)
+	return err == nil && relative != ".." && !strings.HasPrefix(relative, "../")
 }
 
 // connectionBytes is what a connection may hold: one message of the longest kind, and what it is read into.

@@ -93,6 +93,8 @@ type Needs struct {
 	Unix  bool     // unix stream sockets
 	DNS   bool     // host names to resolve
 	Files []string // files and folders to read
+	// Secrets are those of the files that nobody else may read: the DSN's, the private key.
+	Secrets []string
 	Roots bool     // the system's list of trusted certificates
 	// Folders hold the unix sockets to connect to.
 	Folders []string
@@ -127,7 +129,11 @@ func (s Settings) Needs() (Needs, error) {
 		}
 	}
 	n.Roots = n.INET && t.trustsSystem()
+	if t.private != "" {
+		n.Secrets = append(n.Secrets, t.private)
+	}
 	if s.DSNFile != "" {
+		n.Secrets = append(n.Secrets, s.DSNFile)
 		// The folder: Kubernetes swaps a secret by a link beside it.
 		n.Files = append(n.Files, filepath.Dir(s.DSNFile))
 	}
