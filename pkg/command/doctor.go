@@ -17,12 +17,12 @@ import (
 
 // doctor connects as the server would, as confined as it, and reports what its database role may do, and what it should not.
 func doctor(p Process, args []string) int {
-	asJSON := false
+	format := ""
 	for _, a := range args {
-		if a != "--json" {
-			return usage(p, "doctor takes --json or nothing")
+		if format != "" || a != "--json" && a != "--sql" {
+			return usage(p, "doctor takes --json, --sql or nothing")
 		}
-		asJSON = true
+		format = a
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -44,7 +44,10 @@ func doctor(p Process, args []string) int {
 		return p.refuse(ExitVerdict, err)
 	}
 	text := report.Text()
-	if asJSON {
+	switch format {
+	case "--sql":
+		text = report.SQL
+	case "--json":
 		line, err := report.JSON()
 		if err != nil {
 			return p.refuse(ExitVerdict, err)
@@ -63,7 +66,11 @@ const doctorText = `mcp-server-suite doctor connects to the database of MCP_SQL_
 the role may do and how the server is set up, and prints the SQL that makes a right role. It changes nothing, and locks
 itself down before it connects, as serve does: start it as the same user, in the same container.
 
-Usage: mcp-server-suite doctor [--json]
+Usage: mcp-server-suite doctor [--json | --sql]
+
+  --json  one line of JSON
+  --sql   only the SQL that makes a right role, for psql; it names another role than the one of the DSN where that one has
+          a fault
 
 A line marked fault is a right that the server refuses to serve with (MCP_SQL_ALLOW_UNSAFE_ROLE=true serves all the
 same); one marked advice could be better.

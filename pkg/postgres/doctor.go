@@ -69,10 +69,14 @@ func (d *DB) Inspect(ctx context.Context) (Report, error) {
 	defer looking.closing.Wait()
 	c, err := looking.connect(ctx)
 	if err != nil {
-		if p := unreachable(err); p != nil {
-			return Report{}, p
+		p, why := unreachable(err), cause(err)
+		if p == nil {
+			return Report{}, fmt.Errorf("connect: %s", why)
 		}
-		return Report{}, fmt.Errorf("connect: %s", cause(err))
+		if why != "" {
+			s.Log.Warn("no connection to the database", "cause", why)
+		}
+		return Report{}, p
 	}
 	defer looking.disconnect(c)
 	path := array(s.SearchPath)
@@ -281,11 +285,8 @@ func (r *Report) connections(f situation, pool int) {
 // fill writes the names of this server into the script, in place of the defaults, which end at a line of its own.
 func fill(f situation, faults []Fault, s Settings) string {
 	role := f.role
-	for _, x := range faults {
-		switch x.Kind {
-		case "is superuser", "may create roles", "may create databases", "may replicate", "owns objects":
-			role = defaultRole // to take this from the role could stop what else it is for
-		}
+	if len(faults) > 0 {
+		role = defaultRole // to take its rights from this one could stop what else it is for
 	}
 	before, after, _ := strings.Cut(script, `\if :{?role}`)
 	_, after, _ = strings.Cut(after, "-- The names are settled.\n")
@@ -350,8 +351,9 @@ func (r Report) Text() string {
 	}
 	fmt.Fprintf(&b, "\nfaults: %d, advice: %d\n", count[StatusFault], count[StatusAdvice])
 	if count[StatusFault] > 0 {
-		fmt.Fprintf(&b, "With a fault no statement is run. If other programs log in as this role, leave it to them and make "+
-			"another one.\nThis does, given to psql:\n\n%s", visible.Text(r.SQL))
+		fmt.Fprintf(&b, "With a fault no statement is run. If other programs log in as this role, leave it as it is, whatever the "+
+			"fixes above say, and make another one.\nThis makes %s, given to psql (doctor --sql prints it alone):\n\n%s",
+			defaultRole, visible.Text(r.SQL))
 	}
 	return b.String()
 }

@@ -51,12 +51,15 @@ var (
 // reached unencrypted although they are not on this machine. An error never repeats any part of the text, which holds
 // a password.
 func parseDSN(dsn string, plaintext []string) (target, error) {
+	if strings.TrimSpace(dsn) == "" {
+		return target{}, errors.New("it is empty")
+	}
 	_, rest, isURL := strings.Cut(dsn, "://")
 	if !isURL || !strings.HasPrefix(dsn, "postgres://") && !strings.HasPrefix(dsn, "postgresql://") {
 		return target{}, errors.New("it does not begin with postgres:// or postgresql://")
 	}
 	if strings.ContainsFunc(dsn, isControl) {
-		return target{}, errors.New("it holds control characters")
+		return target{}, errors.New("it is more than one line, or holds control characters")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, database, _ := strings.Cut(rest, "/")
@@ -74,7 +77,7 @@ func parseDSN(dsn string, plaintext []string) (target, error) {
 		authority = authority[at+1:]
 	}
 	if t.database, err = url.PathUnescape(database); err != nil || strings.Contains(database, "/") {
-		return target{}, errors.New("the database's name is not percent-encoded")
+		return target{}, errors.New("the database's name is not percent-encoded; if the password holds / or @, write %2F and %40")
 	}
 	hosts := strings.Split(authority, ",")
 	ports := make([]string, len(hosts))
@@ -200,7 +203,7 @@ func (t *target) complete(hosts, ports, plaintext []string) error {
 		if ports[i] != "" {
 			n, err := strconv.ParseUint(ports[i], 10, 16)
 			if err != nil || n == 0 {
-				return errors.New("a port is no number from 1 to 65535")
+				return errors.New("a port is no number from 1 to 65535 (or the password holds : / ? # or a space that is not percent-encoded)")
 			}
 			port = n
 		}

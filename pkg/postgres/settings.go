@@ -95,7 +95,7 @@ type Needs struct {
 	Files []string // files and folders to read
 	// Secrets are those of the files that nobody else may read: the DSN's, the private key.
 	Secrets []string
-	Roots bool     // the system's list of trusted certificates
+	Roots   bool // the system's list of trusted certificates
 	// Folders hold the unix sockets to connect to.
 	Folders []string
 }

@@ -36,7 +36,7 @@ var conditions = map[string]string{
 	"22001": "a text is too long for its type",
 	"42601": "the server does not know this syntax",
 	"42702": "a column name is ambiguous; write table.column",
-	"42703": "a column does not exist; information_schema.columns lists those that do",
+	"42703": "a column does not exist; information_schema.columns lists those that do, and the resource postgres://schema those that are served",
 	"42704": "an object, for example a type, does not exist",
 	"42712": "a table alias stands twice",
 	"42725": "a function name is ambiguous; cast the arguments",
@@ -45,7 +45,7 @@ var conditions = map[string]string{
 	"42809": "an object is of the wrong kind",
 	"42846": "there is no cast between these types",
 	"42883": "no function or operator takes these types; casts may help",
-	"42P01": "a table or view does not exist; information_schema.tables lists those that do",
+	"42P01": "a table or view does not exist; information_schema.tables lists those that do, and the resource postgres://schema those that are served",
 	"42P02": "bind parameters cannot be given",
 	"42P09": "a name is ambiguous",
 	"42P10": "a column reference does not fit here",
@@ -120,7 +120,7 @@ func unreachable(err error) *problem.Problem {
 		switch server.Code {
 		case "28000":
 			return problem.New(problem.DBRejected, "the database rejects this role from this address, or wants an encrypted "+
-				"connection (SQLSTATE 28000); its operator must look at pg_hba.conf and sslmode")
+				"connection (SQLSTATE 28000); its operator must look at user and database of the DSN, pg_hba.conf and sslmode")
 		case "28P01":
 			return problem.New(problem.DBRejected, "the database rejects the password (SQLSTATE 28P01)")
 		case "3D000":
