@@ -98,7 +98,8 @@ func usage(p Process, what string) int {
 	for _, c := range subcommands() {
 		names = append(names, c.name)
 	}
-	fmt.Fprintf(p.Stderr, "mcp-server-suite: %s; known are %s (see --help)\n", what, strings.Join(names, ", "))
+	fmt.Fprintf(p.Stderr, "mcp-server-suite: %s; known are %s (see --help; settings are environment variables)\n", what,
+		strings.Join(names, ", "))
 	return ExitConfig
 }
 
@@ -167,7 +168,7 @@ func confine(p Process, open func(config.Config, lockdown.Cgroup) error) (lockdo
 	if !ok {
 		return lockdown.Posture{}, ExitConfig
 	}
-	confined, err := daemon.Confine(settings, append([]string{"mcp-server-suite"}, p.Args...), p.Environ)
+	confined, err := daemon.Confine(settings, append([]string{"mcp-server-suite"}, p.Args...), p.Environ, p.Stderr)
 	if wrong := (*daemon.SettingFault)(nil); errors.As(err, &wrong) {
 		return lockdown.Posture{}, p.refuse(ExitConfig, err)
 	}

@@ -149,3 +149,35 @@ func TestADirectoryThatCannotBeOpenedNamesItsVariable(t *testing.T) {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
+
+func TestANameThatIsNoSettingIsSaidOnceAndItsValueNever(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{nil, {"posture"}} {
+		code, _, stderr := locked(t, "", []string{"MCP_SQL_ALLOW_TABLES=SECRET"}, args...)
+		if code != 0 || strings.Count(stderr, "MCP_SQL_ALLOW_TABLES") != 1 || strings.Contains(stderr, "SECRET") {
+			t.Errorf("%v: exit %d, stderr %s", args, code, stderr)
+		}
+	}
+}
+
+func TestALevelCanBeRequired(t *testing.T) {
+	t.Parallel()
+	off := []string{"MCP_LANDLOCK=off", "MCP_SECCOMP=off"}
+	for _, c := range []struct {
+		environ []string
+		level   string
+		code    int
+	}{
+		{nil, "full", 0},
+		{nil, "reduced", 0},
+		{off[:1], "full", 1},
+		{off[:1], "reduced", 0},
+		{off, "reduced", 1},
+		{nil, "none", 2},
+	} {
+		code, stdout, stderr := locked(t, "", c.environ, "posture", "--require", c.level)
+		if code != c.code || (code == 2) != (stdout == "") || (code != 0) != (stderr != "") {
+			t.Errorf("%v, %s: exit %d, stdout %s, stderr %s", c.environ, c.level, code, stdout, stderr)
+		}
+	}
+}

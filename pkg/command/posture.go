@@ -14,7 +14,7 @@ import (
 // program, with these settings, on this machine, locks itself down; of a process that runs already /proc/PID/status
 // tells more.
 func posture(p Process, args []string) int {
-	text, probes, kill := false, false, ""
+	text, probes, kill, least := false, false, "", ""
 	for i := 0; i < len(args); i++ {
 		switch {
 		case args[i] == "--json":
@@ -26,10 +26,15 @@ func posture(p Process, args []string) int {
 		case args[i] == "--kill" && i+1 < len(args) && slices.Contains(lockdown.Fatal(), args[i+1]):
 			i++
 			kill = args[i]
+		case args[i] == "--require" && i+1 < len(args) && (args[i+1] == string(lockdown.Full) || args[i+1] == string(lockdown.Reduced)):
+			i++
+			least = args[i]
+		case args[i] == "--require":
+			return p.refuse(ExitConfig, "posture --require takes full or reduced")
 		case args[i] == "--kill":
 			return p.refuse(ExitConfig, "posture --kill takes one name of a list, execve for instance (see posture --help)")
 		default:
-			return usage(p, "posture takes --json, --text, --probes and --kill NAME")
+			return usage(p, "posture takes --json, --text, --probes, --require LEVEL and --kill NAME")
 		}
 	}
 	_, locked, code := lock(p)
@@ -48,7 +53,13 @@ func posture(p Process, args []string) int {
 	if probes {
 		printProbes(&report, locked.Denials, text)
 	}
-	return p.print(report.String())
+	if code := p.print(report.String()); code != ExitDone {
+		return code
+	}
+	if least == string(lockdown.Full) && locked.Level != lockdown.Full || least != "" && locked.Level == lockdown.None {
+		return p.refuse(ExitVerdict, "the level is", string(locked.Level)+", and at least", least, "is required")
+	}
+	return ExitDone
 }
 
 func printProbes(to *bytes.Buffer, all []lockdown.Outcome, text bool) {
@@ -72,11 +83,12 @@ func postureHelp(p Process) int {
 const postureText = `mcp-server-suite posture locks the process down as serve does, with the same settings, tries everything
 that must be denied, and says what is in force. Nothing is served and nothing is read from stdin.
 
-Usage: mcp-server-suite posture [--json | --text] [--probes] [--kill NAME]
+Usage: mcp-server-suite posture [--json | --text] [--probes] [--require LEVEL] [--kill NAME]
 
   --json       one line of JSON (the default)
   --text       the same for a reader
   --probes     after that one line for each thing that was tried
+  --require L  exit 1 if the level is lower than L: full, or reduced
   --kill NAME  after the lock-down make a system call that must end the process; a shell then shows exit code
                159 (128 + SIGSYS). NAME is one of
                %s
@@ -85,6 +97,6 @@ Level: full, both layers are in force, nothing was opted out of, and what this k
 the filter (landlock.missing says what); reduced, an opt-out is set or something is left, and opt_outs and residual
 say what; off, neither Landlock nor the filter is in force.
 
-Exit codes: 0 the lock-down is what the settings ask for, 1 the process has survived --kill, 2 configuration or
+Exit codes: 0 the lock-down is what the settings ask for, 1 the process has survived --kill, or --require is not met, 2 configuration or
 usage, 3 the lock-down could not be had.
 `

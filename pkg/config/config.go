@@ -62,6 +62,31 @@ const (
 // LevelCritical is the level of the Python name CRITICAL, which slog does not have: above [slog.LevelError].
 const LevelCritical = slog.LevelError + 4
 
+// testPrefix begins the names by which tests steer their builds.
+const testPrefix = "MCP_TEST_"
+
+// maxUnknown and maxUnknownBytes bound what Unknown gives: names are somebody else's.
+const (
+	maxUnknown      = 16
+	maxUnknownBytes = 64
+)
+
+// Unknown gives the names in an environment that begin as settings do and are none, in printable ASCII. They are not faults:
+// other programs use such names, too.
+func Unknown(environ []string) (names []string) {
+	for _, entry := range environ {
+		name, _, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, "MCP_") || strings.HasPrefix(name, testPrefix) || isSetting(name) {
+			continue
+		}
+		shown := strconv.QuoteToASCII(name[:min(len(name), maxUnknownBytes)])
+		if names = append(names, shown[1:len(shown)-1]); len(names) == maxUnknown {
+			break
+		}
+	}
+	return names
+}
+
 // Fault is one thing to correct before the server can start.
 type Fault struct {
 	Name string // the variable as it was found; what is not printable ASCII in it is escaped

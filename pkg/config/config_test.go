@@ -433,7 +433,7 @@ var wrongTexts = []struct{ name, variable, value, says, why string }{
 	{"missing", "MCP_SAFE_DATA_DIR", "/no/such/directory", "cannot be used: no such file or directory", "a typo"},
 	{"below a file", "MCP_SAFE_DATA_DIR", "/dev/null/x", "cannot be used: not a directory", "ENOTDIR from stat"},
 	{"device", "MCP_SAFE_DATA_DIR", "/dev/null", "is not a directory;", "exists, and is not one"},
-	{"NUL", "MCP_SAFE_DATA_DIR", "/tmp\x00", "cannot be used: invalid argument", "never reaches the kernel"},
+	{"NUL", "MCP_SAFE_DATA_DIR", "/tmp\x00", "holds a control character (U+0000)", "never reaches the kernel"},
 	{"too long", "MCP_SAFE_DATA_DIR", "/" + strings.Repeat("a", 300), "cannot be used: file name too long", "ENAMETOOLONG"},
 }
 
@@ -823,5 +823,20 @@ func TestWhatLooksLikeADSNIsNotShown(t *testing.T) {
 				t.Errorf("%s=%s: %v", name, value, faults)
 			}
 		}
+	}
+}
+
+func TestNamesThatAreNoSettingsAreGiven(t *testing.T) {
+	t.Parallel()
+	got := config.Unknown([]string{
+		"MCP_SQL_ALLOW_TABLES=a.b", "PATH=/bin", "MCP_SAFE_DATA_DIR=/srv", "MCP_TEST_HOLE=x", "mcp_x=1", "MCP_\x1b=1",
+		"MCP_" + strings.Repeat("A", 100) + "=secret",
+	})
+	want := []string{"MCP_SQL_ALLOW_TABLES", `MCP_\x1b`, "MCP_" + strings.Repeat("A", 60)}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if got := config.Unknown(slices.Repeat([]string{"MCP_A=1"}, 1000)); len(got) != 16 {
+		t.Errorf("%d of 1000 names", len(got))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"mcp-server-suite/pkg/visible"
@@ -286,6 +288,9 @@ func seconds(s Setting, low time.Duration, high int64, field func(*Config) *time
 // path reads an absolute path that passes check. It is kept as written: cleaning "/a/link/.." would lead elsewhere.
 func path(s Setting, check func(string) string, field func(*Config) *string) row {
 	return row{s, func(c *Config, value string) string {
+		if i := strings.IndexFunc(value, unicode.IsControl); i >= 0 {
+			return fmt.Sprintf("holds a control character (%U)", []rune(value[i:])[0])
+		}
 		if !filepath.IsAbs(value) {
 			return "is not an absolute path"
 		}
@@ -354,6 +359,9 @@ func anything(string) string { return "" }
 // opens it checks again.
 func directory(path string) string {
 	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrPermission) {
+		return "cannot be used: permission denied: this user may not pass a folder above it"
+	}
 	if err != nil {
 		return "cannot be used: " + errors.Unwrap(err).Error() // the errno inside the *fs.PathError
 	}

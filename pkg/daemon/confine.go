@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"io"
+
 	"mcp-server-suite/pkg/config"
 	"mcp-server-suite/pkg/hostmetrics"
 	"mcp-server-suite/pkg/lockdown"
@@ -14,11 +16,15 @@ const (
 // Confine takes away every right that the configuration does not need and comes back in a process that has only the rest
 // (see lockdown.Enter: the first time it does not return but begins the program anew). args are the program's with its
 // name, environ is as os.Environ gives it. What [Open] opens must be within what it grants. An error is a
-// *[SettingFault] or a *lockdown.Fault.
-func Confine(c config.Config, args, environ []string) (*lockdown.Confined, error) {
+// *[SettingFault] or a *lockdown.Fault. Names that are no settings are logged to stderr once.
+func Confine(c config.Config, args, environ []string, stderr io.Writer) (*lockdown.Confined, error) {
 	p, err := plan(c)
 	if err != nil {
 		return nil, err
+	}
+	// A restriction that is misspelt is none. Others use such names too, so it is no fault.
+	if names := config.Unknown(environ); len(names) > 0 && !lockdown.Begun(environ) {
+		newLog(c.LogLevel, stderr).Warn("names that are no settings of this server are ignored", "names", names)
 	}
 	return lockdown.Enter(p, args, environ)
 }

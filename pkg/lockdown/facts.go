@@ -142,6 +142,12 @@ func (p Plan) environment(environ []string, set map[string]string, f facts) ([]s
 	return append(out, markName+"="+string(text)), nil
 }
 
+// Begun says whether an environment is that of stage 2.
+func Begun(environ []string) bool {
+	_, found, _ := mark(environ) // stage 2 reads them itself
+	return found
+}
+
 // mark returns the facts, if environ has them.
 func mark(environ []string) (f facts, found bool, err error) {
 	for _, entry := range environ {
