@@ -125,6 +125,31 @@ func TestNeedsHaveTheLessKnownWays(t *testing.T) {
 	}
 }
 
+// One name has many ways in it, and a filter that knows one of them knows not the others.
+func TestEachWayToHaveSomebodySignalledIsNamed(t *testing.T) {
+	const descriptor, somebody, term = 3, 1 << 22, 15
+	want := []Call{
+		{"kill", [6]uint64{somebody, term}},
+		{"kill", [6]uint64{somebody, 0}},
+		{"tkill", [6]uint64{somebody, term}},
+		{"tgkill", [6]uint64{somebody, somebody, term}},
+		{"rt_sigqueueinfo", [6]uint64{somebody, term}},
+		{"rt_tgsigqueueinfo", [6]uint64{somebody, somebody, term}},
+		{"pidfd_send_signal", [6]uint64{descriptor, term}},
+		{"fcntl", [6]uint64{descriptor, 8, somebody}}, // F_SETOWN
+		{"fcntl", [6]uint64{descriptor, 15}},          // F_SETOWN_EX
+		{"ioctl", [6]uint64{descriptor, 0x8901}},      // FIOSETOWN
+		{"ioctl", [6]uint64{descriptor, 0x8902}},      // SIOCSPGRP
+	}
+	i := slices.IndexFunc(Rights(), func(r Right) bool { return r.Name == "signal" })
+	if i < 0 {
+		t.Fatal("there is no such right")
+	}
+	if got := Rights()[i].Needs; !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 func TestArgumentsAreAsInRegisters(t *testing.T) {
 	directory := unix.AT_FDCWD
 	if fromHere != uint64(directory) {

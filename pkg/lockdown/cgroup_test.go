@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ type limit struct {
 func group(t *testing.T, limits ...limit) (folders []string) {
 	t.Helper()
 	needRoot(t)
-	name := fmt.Sprintf("mcp-lockdown-%d-%s", os.Getpid(), t.Name())
+	name := fmt.Sprintf("mcp-lockdown-%d-%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-"))
 	enter := func(folder string) {
 		if slices.Contains(folders, folder) {
 			return
@@ -169,7 +170,32 @@ func TestALargeControlGroupDoesNotRaiseTheMemoryLimit(t *testing.T) {
 }
 
 // pidsLimit is docker run --pids-limit 16.
-var pidsLimit = limit{"pids", [2]string{"pids.max", "16"}, [2]string{"pids.max", "16"}}
+var pidsLimit = limitOfTasks(16)
+
+func limitOfTasks(n int) limit {
+	file := [2]string{"pids.max", strconv.Itoa(n)}
+	return limit{"pids", file, file}
+}
+
+// With fewer threads than the Go runtime needs the daemon would die in the middle of the work.
+func TestFewerThanTwelveThreadsStopTheStart(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		tasks  int
+		serves bool
+	}{{11, false}, {12, true}} {
+		t.Run(strconv.Itoa(c.tasks), func(t *testing.T) {
+			t.Parallel()
+			cmd := inGroup(t, group(t, limitOfTasks(c.tasks)), nil, "GOMAXPROCS=2")
+			cmd.Env = append(cmd.Env, "GOMAXPROCS=1") // the way there has to fit, too
+			if e := toTheEnd(t, cmd); c.serves {
+				e.serves(t)
+			} else {
+				e.refusesToServe(t, "limits: the control group allows 11 threads; allow 12 or more (docker run ")
+			}
+		})
+	}
+}
 
 // Sixteen processes and threads are enough with as many calls at once as there may be.
 func TestSixteenThreadsAreEnough(t *testing.T) {
@@ -192,6 +218,39 @@ func TestSixteenThreadsAreEnough(t *testing.T) {
 	if e, err := c.Wait(); err != nil || e.Code != 0 {
 		t.Errorf("%+v, %v; stderr: %s", e, err, c.Stderr())
 	}
+	// The control: in the same group a program gets as many processes, and not one more.
+	if said, err := family(t, folders, 15); err != nil {
+		t.Errorf("a shell with 15 children: %v: %s", err, said)
+	}
+	if said, err := family(t, folders, 16); err == nil || !strings.Contains(strings.ToLower(said), "fork") {
+		t.Errorf("a shell with 16 children: %v: %s", err, said)
+	}
+}
+
+// family is a shell in control groups that has so many children at once.
+func family(t *testing.T, folders []string, children int) (said string, err error) {
+	t.Helper()
+	// Each child reads until its input ends, which it does when the shell has closed the other end, or is gone.
+	script := fmt.Sprintf(
+		"i=0; while [ $i -lt %d ]; do cat <&3 4>&- >/dev/null 2>&1 & i=$((i+1)); done; exec 4>&-; wait", children,
+	)
+	p := passage{Program: "/bin/sh", Args: []string{"-c", script}, Environ: []string{"PATH=/usr/bin:/bin"}}
+	for _, folder := range folders {
+		p.Steps = append(p.Steps, []string{"enter", folder})
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := p.command(t)
+	cmd.ExtraFiles = []*os.File{r, w}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := errors.Join(cmd.Start(), w.Close(), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	err = cmd.Wait()
+	return out.String(), err
 }
 
 // Each read that waits for a disk keeps a thread (16 reads took 26 from a disk throttled to 100 kB/s), and a Go process

@@ -197,7 +197,7 @@ func (c *Confined) stage2() error {
 	}
 	if c.facts.ABI > 0 {
 		closed := func() error { return c.plan.shut(c.facts) }
-		if err := everywhere(closed); err != nil {
+		if err := everywhere(elsewhere("door", closed)); err != nil {
 			return &Fault{"landlock", fmt.Errorf("the domain does not hold after the re-exec: %w", err), ""}
 		}
 	}
@@ -252,10 +252,8 @@ func (c *Confined) Seal() (Posture, error) {
 	if err != nil {
 		return Posture{}, &Fault{"seccomp", err, withoutSeccomp}
 	}
-	if !leftOut("filter") {
-		if err := filter.Load(); err != nil {
-			return Posture{}, &Fault{"seccomp", err, withoutSeccomp}
-		}
+	if err := load(filter); err != nil {
+		return Posture{}, &Fault{"seccomp", err, withoutSeccomp}
 	}
 	after, err := settled(had + 1)
 	if err != nil {
@@ -265,8 +263,11 @@ func (c *Confined) Seal() (Posture, error) {
 	post.traced(after)
 	post.Seccomp.Filters = had + 1
 	post.Seccomp.Enforced = true
-	if err := everywhere(func() error { return firstOpen(c.plan.tryDenials(c.facts, true)) }); err != nil {
-		return Posture{}, &Fault{"seccomp", err, ""}
+	denied := func() error { return firstOpen(c.plan.tryDenials(c.facts, true)) }
+	if !leftOut("hollow, probes") {
+		if err := everywhere(elsewhere("denial", denied)); err != nil {
+			return Posture{}, &Fault{"seccomp", err, ""}
+		}
 	}
 	post.Denials = c.plan.tryDenials(c.facts, true)
 	post.conclude(c, filter)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mcp-server-suite/pkg/lockdown"
+	"mcp-server-suite/pkg/stage"
 )
 
 // luggage opens a file, a pipe and a socket, which a process is given by mistake, and returns how /proc shows them.
@@ -68,23 +69,31 @@ func descriptorsOf(t *testing.T, pid int) (targets []string) {
 func TestADescriptorThatTheDaemonWasGivenIsClosed(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
-	files, targets := luggage(t)
-	give := func(cmd *exec.Cmd) { cmd.ExtraFiles = files }
-	control := descriptorsOf(t, startSleep(t, give).Process.Pid)
-	cmd := daemonWith(t)
-	give(cmd)
-	c := converse(t, cmd)
-	left := descriptorsOf(t, c.PID())
-	for _, target := range targets {
-		if !slices.Contains(control, target) {
-			t.Errorf("the control: sleep does not have %s: %v", target, control)
-		}
-		if slices.Contains(left, target) {
-			t.Errorf("%s is open in the daemon: %v", target, left)
-		}
-	}
-	if len(left) < 3 {
-		t.Errorf("the daemon's descriptors cannot be seen: %v", left)
+	for name, cmd := range map[string]*exec.Cmd{
+		"at once": daemonWith(t),
+		// Linux before 5.11, which has no Landlock either.
+		"one by one": behindCommand(t, "close_range=EINVAL", "MCP_LANDLOCK=off"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files, targets := luggage(t)
+			give := func(cmd *exec.Cmd) { cmd.ExtraFiles = files }
+			control := descriptorsOf(t, startSleep(t, give).Process.Pid)
+			give(cmd)
+			c := converse(t, cmd)
+			left := descriptorsOf(t, c.PID())
+			for _, target := range targets {
+				if !slices.Contains(control, target) {
+					t.Errorf("the control: sleep does not have %s: %v", target, control)
+				}
+				if slices.Contains(left, target) {
+					t.Errorf("%s is open in the daemon: %v", target, left)
+				}
+			}
+			if len(left) < 3 {
+				t.Errorf("the daemon's descriptors cannot be seen: %v", left)
+			}
+		})
 	}
 }
 
@@ -145,6 +154,49 @@ func TestTheEnvironmentOfOthersDoesNotReachTheServingDaemon(t *testing.T) {
 	for _, entry := range given[:3] {
 		if !hasVariable(control, entry) {
 			t.Errorf("the control: sleep does not have %s: %q", entry, control)
+		}
+	}
+}
+
+// Variables that steer the Go runtime and its libraries, or glibc. Only five of them are the operator's to set here;
+// whatever else is given does not arrive. The list is of names that would mean something.
+func TestNoOtherVariableSteersTheServingDaemon(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	always := strings.Fields(os.Getenv(stage.EnvironmentVariable))
+	arrive := []string{"GOMAXPROCS=2", "GOMEMLIMIT=99MiB", "GOGC=77", "GODEBUG=asyncpreemptoff=0", "GOTRACEBACK=all"}
+	given := slices.Clone(arrive)
+	for _, name := range []string{
+		"LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "GLIBC_TUNABLES", "MALLOC_ARENA_MAX", "GCONV_PATH", "LOCPATH",
+		"LANG", "LC_ALL",
+		"TZ", "TZDIR", "ZONEINFO", "TMPDIR", "HOME", "PATH", "PWD", "USER", "HOSTNAME",
+		"SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE", "HTTP_PROXY", "https_proxy", "ALL_PROXY", "NO_PROXY",
+		"RES_OPTIONS", "LOCALDOMAIN", "HOSTALIASES", "NETRC",
+		"PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGPASSFILE", "PGSERVICEFILE", "PGSSLROOTCERT", "PGOPTIONS",
+		"GORACE", "GOEXPERIMENT", "GOAMD64", "GOROOT", "GOFIPS140", "GO_DEBUG", "GOMAXPROCS_",
+		"MCP_", "MCP_TEST_HOLE", "MCP_TEST_ABI",
+	} {
+		given = append(given, name+"=1")
+	}
+	if stage.Coverage() == nil {
+		given = append(given, "GOCOVERDIR=/nowhere")
+	}
+	var got []string
+	ours := []string{"", "MCP_SERVER_SUITE_STAGE", "MCP_TEST_COVERAGE"} // the last one in the build for coverage
+	for entry := range strings.SplitSeq(ofProcess(t, converse(t, daemonWith(t, given...)).PID(), "environ"), "\x00") {
+		if name, _, _ := strings.Cut(entry, "="); !slices.Contains(ours, name) && !slices.Contains(always, entry) {
+			got = append(got, entry)
+		}
+	}
+	slices.Sort(arrive)
+	slices.Sort(got)
+	if !slices.Equal(got, arrive) {
+		t.Errorf("arrived %q, want %q", got, arrive)
+	}
+	control := environOfSleep(t, given)
+	for _, entry := range given {
+		if !hasVariable(control, entry) {
+			t.Errorf("the control: sleep does not have %s", entry)
 		}
 	}
 }

@@ -220,7 +220,7 @@ func (p *Posture) conclude(c *Confined, filter *seccomp.Filter) {
 	switch {
 	case !p.Landlock.Enforced && !p.Seccomp.Enforced:
 		p.Level = None
-	case !p.Landlock.Enforced || !p.Seccomp.Enforced || len(p.Residual) > 0 || len(p.OptOuts) > 0:
+	case !p.Landlock.Enforced || !p.Seccomp.Enforced || len(p.Residual) > 0 || len(p.OptOuts) > 0 || len(p.Probes.Failed) > 0:
 		p.Level = Reduced
 	default:
 		p.Level = Full

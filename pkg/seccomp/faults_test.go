@@ -2,6 +2,7 @@ package seccomp
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"strings"
@@ -116,7 +117,7 @@ func TestAProgramThatIsWrongWhereNoRowIsIsFound(t *testing.T) {
 	f, err := Compile(Settings{PID: os.Getpid()})
 	must(t, err)
 	const number, architecture = 0, 4 // offsets in struct seccomp_data
-	for _, c := range []struct {
+	wrong := []struct {
 		name          string
 		offset, value uint32
 		harmless      bool
@@ -125,7 +126,15 @@ func TestAProgramThatIsWrongWhereNoRowIsIsFound(t *testing.T) {
 		{"a number that no kernel has", number, 1 << 20, false},
 		{"the same, counted down", number, ^uint32(1<<20) + 1, false},
 		{"an architecture that nobody asks for", architecture, 12345, true}, // the control: the rest is as it was
-	} {
+	}
+	if runtime.GOARCH == "amd64" {
+		for _, call := range []uint32{1, 39, 59, 322, 520} { // write, getpid, execve, execveat, execve of x32
+			row := wrong[0]
+			row.name, row.offset, row.value = fmt.Sprintf("call %d of x32", call), number, x32Bit|call
+			wrong = append(wrong, row)
+		}
+	}
+	for _, c := range wrong {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			bent := append(program{

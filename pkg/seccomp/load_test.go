@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -77,9 +78,23 @@ func probes() []probe {
 		{"ftruncate", "a file that is open", raw(unix.SYS_FTRUNCATE, none), eperm},
 		{"lseek", "", raw(unix.SYS_LSEEK, none), eperm},
 		{"pwrite64", "an append-only file has one end", raw(unix.SYS_PWRITE64, none), eperm},
+		{"readv", "", raw(unix.SYS_READV, none), eperm},
+		{"preadv", "", raw(unix.SYS_PREADV, none), eperm},
+		{"pwritev", "the same", raw(unix.SYS_PWRITEV, none), eperm},
+		{"pwritev2", "the same", raw(unix.SYS_PWRITEV2, none), eperm},
+		{"fallocate", "", raw(unix.SYS_FALLOCATE, none), eperm},
+		{"sync_file_range", "", raw(unix.SYS_SYNC_FILE_RANGE, none), eperm},
+		{"fchown", "", raw(unix.SYS_FCHOWN, none, none, none), eperm},
+		{"fchmod", "", raw(unix.SYS_FCHMOD, none), eperm},
+		{"fsetxattr", "", raw(unix.SYS_FSETXATTR, none), eperm},
+		{"fchdir", "", raw(unix.SYS_FCHDIR, none), eperm},
+		{"flock", "locks the files of others", raw(unix.SYS_FLOCK, none), eperm},
+		{"tee", "", raw(unix.SYS_TEE, none, none, 1), eperm},
+		{"vmsplice", "", raw(unix.SYS_VMSPLICE, none, 0, 1), eperm},
 		{"copy_file_range", "", raw(unix.SYS_COPY_FILE_RANGE, none, 0, none), eperm},
 		{"splice", "", raw(unix.SYS_SPLICE, none), eperm},
 		{"dup", "", raw(unix.SYS_DUP, none), eperm},
+		{"dup3", "onto the audit file", raw(unix.SYS_DUP3, none, 100), eperm},
 		{"close_range", "", raw(unix.SYS_CLOSE_RANGE, none, 0), eperm},
 		{"inotify_init1", "", raw(unix.SYS_INOTIFY_INIT1, unix.IN_CLOEXEC), eperm},
 		{"memfd_create", "a file to execute", raw(unix.SYS_MEMFD_CREATE), eperm},
@@ -103,7 +118,19 @@ func probes() []probe {
 		{"pkey_mprotect", "mprotect by another name", raw(unix.SYS_PKEY_MPROTECT, 0, 0, unix.PROT_EXEC, none), eperm},
 		{"mremap", "", raw(unix.SYS_MREMAP, 1), eperm},
 		{"remap_file_pages", "", raw(unix.SYS_REMAP_FILE_PAGES, 1), eperm},
+		{"madvise MADV_NORMAL", "not in the list", raw(unix.SYS_MADVISE, 0, 0, unix.MADV_NORMAL), eperm},
+		{"madvise MADV_RANDOM", "not in the list", raw(unix.SYS_MADVISE, 0, 0, unix.MADV_RANDOM), eperm},
 		{"madvise MADV_WILLNEED", "not in the list", raw(unix.SYS_MADVISE, 0, 0, unix.MADV_WILLNEED), eperm},
+		{"madvise MADV_FREE", "not in the list", raw(unix.SYS_MADVISE, 0, 0, unix.MADV_FREE), eperm},
+		{"madvise MADV_DONTFORK", "not in the list", raw(unix.SYS_MADVISE, 0, 0, unix.MADV_DONTFORK), eperm},
+		{
+			"madvise MADV_MERGEABLE", "tells others what is in it",
+			raw(unix.SYS_MADVISE, 0, 0, unix.MADV_MERGEABLE), eperm,
+		},
+		{"madvise MADV_DONTDUMP", "not in the list", raw(unix.SYS_MADVISE, 0, 0, unix.MADV_DONTDUMP), eperm},
+		{"madvise MADV_DODUMP", "not in the list", raw(unix.SYS_MADVISE, 0, 0, unix.MADV_DODUMP), eperm},
+		{"madvise MADV_COLD", "not in the list", raw(unix.SYS_MADVISE, 0, 0, unix.MADV_COLD), eperm},
+		{"madvise MADV_PAGEOUT", "not in the list", raw(unix.SYS_MADVISE, 0, 0, unix.MADV_PAGEOUT), eperm},
 		{"mlock", "", raw(unix.SYS_MLOCK), eperm},
 
 		{"prctl PR_SET_DUMPABLE", "ptrace by others", raw(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1), eperm},
@@ -114,6 +141,7 @@ func probes() []probe {
 		{"landlock_create_ruleset", "", raw(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1), eperm},
 		{"prlimit64", "reads only, and would also set", raw(unix.SYS_PRLIMIT64), eperm},
 		{"setuid", "", raw(unix.SYS_SETUID, none), eperm},
+		{"setfsuid", "", raw(unix.SYS_SETFSUID, none), eperm},
 		{"getuid", "", raw(unix.SYS_GETUID), eperm},
 		{"personality", "no address randomisation, executable reading", raw(unix.SYS_PERSONALITY, 0xffffffff), eperm},
 
@@ -129,9 +157,23 @@ func probes() []probe {
 		{"clone3", "glibc takes clone then", raw(unix.SYS_CLONE3), enosys},
 		{"timer_create", "", raw(unix.SYS_TIMER_CREATE, none), eperm},
 		{"sched_setaffinity", "", raw(unix.SYS_SCHED_SETAFFINITY), eperm},
+		{"sched_setscheduler", "", raw(unix.SYS_SCHED_SETSCHEDULER, 0, none), eperm},
+		{"ioprio_set", "", raw(unix.SYS_IOPRIO_SET, none), eperm},
 
 		{"socket INET", "", raw(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM), eperm},
+		{"socket INET6", "", raw(unix.SYS_SOCKET, unix.AF_INET6, unix.SOCK_STREAM), eperm},
+		{
+			"socket INET by protocol", "MPTCP, SCTP, or TCP by its number",
+			raw(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP), eperm,
+		},
+		{"socket INET datagram", "", raw(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM), eperm},
+		{
+			"socket INET datagram by protocol", "ICMP",
+			raw(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_UDP), eperm,
+		},
 		{"socket UNIX", "docker.sock", raw(unix.SYS_SOCKET, unix.AF_UNIX, unix.SOCK_STREAM), eperm},
+		{"socket UNIX datagram", "/dev/log", raw(unix.SYS_SOCKET, unix.AF_UNIX, unix.SOCK_DGRAM), eperm},
+		{"socket UNIX seqpacket", "", raw(unix.SYS_SOCKET, unix.AF_UNIX, unix.SOCK_SEQPACKET), eperm},
 		{"socket NETLINK", "", raw(unix.SYS_SOCKET, unix.AF_NETLINK, unix.SOCK_RAW), eperm},
 		{"socketpair", "", raw(unix.SYS_SOCKETPAIR, unix.AF_UNIX, unix.SOCK_STREAM), eperm},
 		{"connect", "", raw(unix.SYS_CONNECT, none), eperm},
@@ -140,17 +182,78 @@ func probes() []probe {
 		{"accept4", "", raw(unix.SYS_ACCEPT4, none), eperm},
 		{"sendto", "", raw(unix.SYS_SENDTO, none), eperm},
 		{"sendmsg", "", raw(unix.SYS_SENDMSG, none), eperm},
+		{"sendmmsg", "", raw(unix.SYS_SENDMMSG, none), eperm},
+		{"recvfrom", "", raw(unix.SYS_RECVFROM, none), eperm},
+		{"recvmsg", "brings descriptors", raw(unix.SYS_RECVMSG, none), eperm},
+		{"recvmmsg", "", raw(unix.SYS_RECVMMSG, none), eperm},
+		{"shutdown", "of the profile socket", raw(unix.SYS_SHUTDOWN, none), eperm},
+		{"getsockname", "of the profiles sql and socket", raw(unix.SYS_GETSOCKNAME, none), eperm},
+		{"getpeername", "of the profile sql", raw(unix.SYS_GETPEERNAME, none), eperm},
+		{
+			"getsockopt SO_ERROR", "of the profile sql",
+			raw(unix.SYS_GETSOCKOPT, none, unix.SOL_SOCKET, unix.SO_ERROR), eperm,
+		},
+		{
+			"getsockopt SO_PEERCRED", "of the profile socket",
+			raw(unix.SYS_GETSOCKOPT, none, unix.SOL_SOCKET, unix.SO_PEERCRED), eperm,
+		},
+		{"getsockopt SO_TYPE", "", raw(unix.SYS_GETSOCKOPT, none, unix.SOL_SOCKET, unix.SO_TYPE), eperm},
+		{
+			"setsockopt SO_KEEPALIVE", "of the profile sql",
+			raw(unix.SYS_SETSOCKOPT, none, unix.SOL_SOCKET, unix.SO_KEEPALIVE), eperm,
+		},
+		{
+			"setsockopt TCP_NODELAY", "of the profile sql",
+			raw(unix.SYS_SETSOCKOPT, none, unix.IPPROTO_TCP, unix.TCP_NODELAY), eperm,
+		},
+		{
+			"setsockopt SO_BROADCAST", "of the profile sql",
+			raw(unix.SYS_SETSOCKOPT, none, unix.SOL_SOCKET, unix.SO_BROADCAST), eperm,
+		},
+		{"setsockopt SO_REUSEADDR", "", raw(unix.SYS_SETSOCKOPT, none, unix.SOL_SOCKET, unix.SO_REUSEADDR), eperm},
+		{"setsockopt TCP_REPAIR", "", raw(unix.SYS_SETSOCKOPT, none, unix.IPPROTO_TCP, unix.TCP_REPAIR), eperm},
+		{"setsockopt by level 0", "", raw(unix.SYS_SETSOCKOPT, none, unix.IPPROTO_IP, unix.SO_KEEPALIVE), eperm},
+		{"uname", "of the profile sql", raw(unix.SYS_UNAME), eperm},
 		{"shmget", "", raw(unix.SYS_SHMGET, 0x1234567, 0), eperm},
+		{"shmat", "", raw(unix.SYS_SHMAT, none), eperm},
+		{"msgsnd", "", raw(unix.SYS_MSGSND, none), eperm},
 		{"mq_open", "", raw(unix.SYS_MQ_OPEN), eperm},
+		{"mq_timedsend", "", raw(unix.SYS_MQ_TIMEDSEND, none), eperm},
 		{"fsync", "of the profile audit", raw(unix.SYS_FSYNC, none), eperm},
+		{"fdatasync", "of the profile audit", raw(unix.SYS_FDATASYNC, none), eperm},
 		{"number 1000", "not yet a system call", raw(1000), eperm},
 		{"number 9999", "beyond every table", raw(9999), eperm},
 	}
 }
 
-// childDenied makes every probe and prints its number and what it answered.
-func childDenied(dir string) error {
-	if err := load(Settings{}); err != nil {
+// suit is a filter, and the probes that are part of its work.
+type suit struct {
+	Settings
+	work []string
+}
+
+func suits() map[string]suit {
+	sql, inet := []string{
+		"connect", "getsockname", "getpeername", "getsockopt SO_ERROR", "uname",
+	}, []string{"socket INET", "socket INET6", "setsockopt SO_KEEPALIVE", "setsockopt TCP_NODELAY"}
+	names := []string{"socket INET datagram", "setsockopt SO_BROADCAST"}
+	profile := func(p Profile) Settings { return Settings{Profiles: []Profile{p}} }
+	byAddress, byName, byFolder := profile(SQL), profile(SQL), profile(SQL)
+	byAddress.INET, byName.INET, byName.DNS, byFolder.Unix = true, true, true, true
+	return map[string]suit{
+		"base":   {},
+		"inet":   {byAddress, slices.Concat(sql, inet)},
+		"dns":    {byName, slices.Concat(sql, inet, names)},
+		"unix":   {byFolder, append(slices.Clone(sql), "socket UNIX")},
+		"audit":  {profile(Audit), []string{"fsync", "fdatasync"}},
+		"socket": {profile(Socket), []string{"accept4", "getsockname", "getsockopt SO_PEERCRED", "shutdown"}},
+	}
+}
+
+// childDenied makes every probe and prints its number and what it answered. arg is a suit and a folder.
+func childDenied(arg string) error {
+	name, dir, _ := strings.Cut(arg, " ")
+	if err := load(suits()[name].Settings); err != nil {
 		return err
 	}
 	for i, p := range probes() {
@@ -164,13 +267,13 @@ func childDenied(dir string) error {
 func TestWhatIsNotInTheTableIsRefused(t *testing.T) {
 	dir := openDir(t)
 	file := filepath.Join(dir, "file")
-	answers := func(control bool) map[int]syscall.Errno {
+	answers := func(suit string, control bool) map[int]syscall.Errno {
 		must(t, os.WriteFile(file, []byte("kept"), 0o666))
 		if os.Getuid() == 0 {
 			must(t, os.Chown(file, daemonUID, daemonUID)) // O_NOATIME is for owners
 		}
 		got := map[int]syscall.Errno{}
-		for _, line := range lines(child{name: "denied", arg: dir, control: control}.good(t)) {
+		for _, line := range lines(child{name: "denied", arg: suit + " " + dir, control: control}.good(t)) {
 			var i, errno int
 			if _, err := fmt.Sscan(line, &i, &errno); err != nil {
 				t.Fatal(err)
@@ -179,27 +282,43 @@ func TestWhatIsNotInTheTableIsRefused(t *testing.T) {
 		}
 		return got
 	}
-	filtered := answers(false)
-	if text, err := os.ReadFile(file); err != nil || string(text) != "kept" {
-		t.Errorf("the file is now %q, %v", text, err)
-	}
-	control := answers(true)
-	f, err := Compile(Settings{PID: nobody - 1})
-	must(t, err)
-	for i, p := range probes() {
-		if got := filtered[i]; got != p.want {
-			t.Errorf("%s (%s): %v, not %v", p.name, p.why, got, p.want)
+	control := answers("base", true)
+	for name, suit := range suits() {
+		filtered := answers(name, false)
+		if text, err := os.ReadFile(file); err != nil || string(text) != "kept" {
+			t.Errorf("%s: the file is now %q, %v", name, text, err)
 		}
-		if control[i] == p.want {
-			t.Errorf("%s: %v without the filter too, so it shows nothing", p.name, p.want)
+		settings := suit.Settings
+		settings.PID = nobody - 1
+		f, err := Compile(settings)
+		must(t, err)
+		work := slices.Clone(suit.work)
+		for i, p := range probes() {
+			want := p.want
+			if at := slices.Index(work, p.name); at >= 0 {
+				work, want = slices.Delete(work, at, at+1), control[i]
+			}
+			if got := filtered[i]; got != want {
+				t.Errorf("%s, %s (%s): %v, not %v", name, p.name, p.why, got, want)
+			}
+			if control[i] == p.want {
+				t.Errorf("%s: %v without the filter too, so it shows nothing", p.name, p.want)
+			}
+			nr, a := p.call(dir)
+			c := Call{Number: uint32(nr)}
+			for i := range a {
+				c.Args[i] = uint64(a[i])
+			}
+			said := p.want
+			if want != p.want {
+				said = 0
+			}
+			if got := f.Decide(c).Errno(); got != said {
+				t.Errorf("%s, %s: the interpreter says %v, the kernel %v", name, p.name, got, filtered[i])
+			}
 		}
-		nr, a := p.call(dir)
-		c := Call{Number: uint32(nr)}
-		for i := range a {
-			c.Args[i] = uint64(a[i])
-		}
-		if got := f.Decide(c).Errno(); got != p.want {
-			t.Errorf("%s: the interpreter says %v, the kernel %v", p.name, got, p.want)
+		if len(work) > 0 {
+			t.Errorf("%s: there are no probes %q", name, work)
 		}
 	}
 }

@@ -245,6 +245,10 @@ func childCrash(how string) error {
 }
 
 func TestDyingIsTheSameWithAndWithoutTheFilter(t *testing.T) {
+	// nohup ignores the signal, and so would everything that is started. What has a handler here has none there.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, unix.SIGHUP)
+	t.Cleanup(func() { signal.Stop(hangups) })
 	closed := func() *os.File {
 		r, w, err := os.Pipe()
 		must(t, err)
