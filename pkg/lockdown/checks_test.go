@@ -42,12 +42,18 @@ func checks() []check {
 		eachRight = "landlock.TestEachRightIsTakenAwayByTheABIsThatHaveIt"
 		wall      = "lockdown.TestAWallThatDeniesOurLayersStopsTheStart"
 		threads   = "lockdown.TestEveryThreadOfAServingDaemonIsLocked"
+		anywhere  = "lockdown.TestNoFileIsMadeWhereEveryUserMayMakeThem"
+		reached   = "lockdown.TestOnlyWhatIsGrantedIsReached"
+		told      = "lockdown.TestTheKernelIsToldTheRulesOfThePostureAndNoOther"
 	)
 	list := []check{
 		probe(1, "open a file outside", "open a file outside of the grants"),
-		probe(2, "create a file in /", "create a file in /"),
-		probe(3, "create a file in /tmp", "create a file in /tmp", "create a file in /dev/shm", "create a file in /dev/mqueue"),
-		with(probe(4, "openat2 to create"), "lockdown.TestOpenat2IsReadOnlyOrAbsent", eachRight),
+		with(probe(2, "create a file in /", "create a file in /"), "lockdown.TestNoFileIsMadeInTheRoot"),
+		with(
+			probe(3, "create a file in /tmp", "create a file in /tmp", "create a file in /dev/shm", "create a file in /dev/mqueue"),
+			anywhere, reached,
+		),
+		with(probe(4, "openat2 to create"), anywhere, reached, "lockdown.TestOpenat2IsReadOnlyOrAbsent", eachRight),
 		with(probe(5, "read /proc/1/environ", inProcessOne), "lockdown.TestTheEnvironmentOfProcessOneIsDeniedByLandlock"),
 		probe(6, "open /proc/self/mem for writing", "open our memory for writing"),
 		probe(7, "mkdir", "mkdirat"),
@@ -64,9 +70,9 @@ func checks() []check {
 		probe(18, "socket VSOCK", "socket AF_VSOCK"),
 		probe(19, "socketpair", "socketpair"),
 		probe(20, "bind", "bind", "listen"),
-		with(probe(21, "connect to an unlisted TCP port", "connect"), eachRight),
+		with(probe(21, "connect to an unlisted TCP port", "connect"), reached, told, eachRight),
 		with(probe(22, "abstract socket", "socket AF_UNIX, stream", "socket AF_UNIX, datagram"), eachRight),
-		with(probe(23, "kill the parent", "kill"), eachRight),
+		with(probe(23, "kill the parent", "kill"), "lockdown.TestTheParentIsNotKilled", eachRight),
 		probe(24, "tgkill another process", "tgkill of another process"),
 		probe(25, "mmap RWX", "mmap of writable and executable memory"),
 		probe(26, "mprotect RX", "mprotect to executable"),
@@ -92,7 +98,7 @@ func checks() []check {
 		probe(46, "modify_ldt"), // amd64, below
 		probe(47, "unknown number", "a system call that does not exist"),
 		fatal(48, "execve", "execve", "execveat"),
-		fatal(49, "ptrace", "ptrace"),
+		with(fatal(49, "ptrace", "ptrace"), "lockdown.TestPtraceIsTheEndWhateverItAsksFor"),
 		fatal(50, "bpf", "bpf"),
 		fatal(51, "unshare", "unshare"),
 		fatal(52, "mount", "mount"),
@@ -105,13 +111,16 @@ func checks() []check {
 		test(59, "an outer profile denies seccomp", wall),
 		test(60, "uid 0", "lockdown.TestTooManyPrivilegesStopTheStart"),
 		test(61, "metrics after drop_caches", "lockdown.TestFiguresSurviveMemoryPressure"),
-		image(test(62, "pids-limit 16", "lockdown.TestSixteenThreadsAreEnough")),
-		test(63, "80 threads", "lockdown.TestEightyThreadsAreAllDenied", "seccomp.TestEveryThreadIsFiltered"),
+		image(test(62, "pids-limit 16", "lockdown.TestSixteenThreadsAreEnough",
+			"lockdown.TestFewerThanTwelveThreadsStopTheStart")),
+		test(63, "80 threads", "lockdown.TestEightyThreadsAreAllDenied", "lockdown.TestEachGuardFindsWhatOnlyItCanSee",
+			"seccomp.TestEveryThreadIsFiltered"),
 		test(64, "crashes end as ever", "lockdown.TestACrashEndsAsItWouldUnlocked",
 			"seccomp.TestDyingIsTheSameWithAndWithoutTheFilter"),
 		image(test(65, "docker stop ends with 0", "lockdown.TestASignalToEndIsHeardWhenLocked")),
 		test(66, "ways out of the sandbox", "lockdown.TestTheToolsWorkInEveryMode", "daemon.TestPathsLeadWhereTheyShould",
-			"daemon.TestOnlyRegularFilesAreOpened", "sandboxfs.TestPathRule"),
+			"daemon.TestOnlyRegularFilesAreOpened", "sandboxfs.TestPathRule", reached, told,
+			"lockdown.TestNoOtherFolderOfTheMachineIsOpen"),
 	}
 	if runtime.GOARCH == "amd64" {
 		for i, c := range list {

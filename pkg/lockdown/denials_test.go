@@ -442,3 +442,35 @@ func TestEachLayerDeniesWithoutTheOther(t *testing.T) {
 		}
 	}
 }
+
+// Linux 6.3 can refuse a process memory that is writable and executable, and does so before any filter (PR_SET_MDWE): the
+// level says nothing of it, and the filter would hide that it is missing.
+func TestMemoryIsNotWritableAndExecutableEvenWithoutTheFilter(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	const probe = "mmap of writable and executable memory"
+	_, err := unix.PrctlRetInt(unix.PR_GET_MDWE, 0, 0, 0, 0)
+	can, want := err == nil, "allowed" // before 6.3, the control
+	if can {
+		want = "EACCES"
+	}
+	for _, env := range [][]string{nil, {"MCP_SECCOMP=off"}, unlocked} {
+		r := postureIn(t, env...)
+		if r.Process.MDWE != can {
+			t.Errorf("%v: memory_deny_write_execute: %t, the kernel has it: %t", env, r.Process.MDWE, can)
+		}
+		if env == nil {
+			continue // there the filter answers
+		}
+		if got, _ := r.got(probe); got != want {
+			t.Errorf("%v: %s: %s, want %s", env, probe, got, want)
+		}
+	}
+	for _, c := range controls() { // this process has not asked for it
+		if c.name == probe {
+			if err := c.here(); err != nil {
+				t.Errorf("in this process: %v", err)
+			}
+		}
+	}
+}

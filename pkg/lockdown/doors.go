@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,6 +41,9 @@ func (p Plan) doors(abi, other int) []door {
 		{"truncate", 3, unix.EACCES, true, func() error { return unix.Truncate("/proc/self/comm", 0) }},
 		{"bind_tcp", 4, unix.EACCES, false, func() error { return withSocket(unix.AF_INET, unix.SOCK_STREAM, bindAny) }},
 		{"connect_tcp", 4, unix.EACCES, false, func() error { return withSocket(unix.AF_INET, unix.SOCK_STREAM, connectNobody) }},
+		{"connect_tcp", 4, unix.EACCES, false, func() error {
+			return withSocket(unix.AF_INET, unix.SOCK_STREAM, p.connectUnlisted)
+		}},
 		{"abstract_unix_socket", 6, unix.EPERM, true, abstract()},
 		{"signal", 6, unix.EPERM, false, func() error {
 			if other == 0 {
@@ -62,7 +66,7 @@ func (p Plan) doors(abi, other int) []door {
 		}},
 	}
 	in := all[:0]
-	for _, d := range all {
+	for _, d := range append(all, p.besideGrants()...) {
 		if d.abi <= abi {
 			in = append(in, d)
 		}
@@ -131,6 +135,124 @@ func connectNobody(fd int) error {
 		return nil // not stopped by the domain
 	}
 	return err
+}
+
+// uncallable is the group of all hosts (RFC 1112). TCP has no groups: the kernel refuses to connect before it makes a
+// packet, and has asked the domain before that. So any port can be tried, and nobody notices.
+var uncallable = [4]byte{224, 0, 0, 1}
+
+// usualPorts are those by which others would be called: SSH, mail, names, HTTP, MySQL, PostgreSQL, Redis, HTTP again.
+var usualPorts = []uint16{22, 25, 53, 80, 443, 3306, 5432, 6379, 8080}
+
+// connectUnlisted tries the usual ports and the neighbours of those of the plan. One that the plan does not list and the
+// domain lets through is enough.
+func (p Plan) connectUnlisted(fd int) error {
+	ports := slices.Clone(usualPorts)
+	for _, port := range p.ConnectTCP {
+		ports = append(ports, port-1, port+1)
+	}
+	last := errNotTried
+	for _, port := range ports {
+		if port == 0 || slices.Contains(p.ConnectTCP, port) {
+			continue
+		}
+		last = unix.Connect(fd, &unix.SockaddrInet4{Addr: uncallable, Port: int(port)})
+		if last == unix.ENETUNREACH {
+			return nil // not stopped by the domain
+		}
+	}
+	return last
+}
+
+// besideGrants are doors at the edges of what is granted: a rule that is wider than was meant shows nowhere else. They
+// leave no trace but that somebody has looked, and a file without a name goes when it is closed. Where this user may not
+// write anyway, or nothing lies beside a grant, they are not tried.
+func (p Plan) besideGrants() (all []door) {
+	var folders []string
+	for _, g := range p.Grants {
+		all = append(all, door{"write_file", 1, unix.EACCES, true, func() error {
+			return orNotTried(openAndClose(g.Path, unix.O_WRONLY|unix.O_TMPFILE))
+		}})
+		at, err := filepath.EvalSymlinks(g.Path)
+		if at = filepath.Dir(at); err != nil || slices.Contains(folders, at) || p.underRule(at) {
+			continue
+		}
+		if strings.HasPrefix(at+"/", procFolder+"/") || strings.HasPrefix(at+"/", "/sys/") {
+			continue // no files, but ways to ask and to do
+		}
+		folders = append(folders, at)
+		all = append(
+			all,
+			door{"read_dir", 1, unix.EACCES, true, p.outside(unix.O_RDONLY|unix.O_DIRECTORY, at)},
+			door{"read_file", 1, unix.EACCES, true, p.neighbour(at)},
+		)
+	}
+	return all
+}
+
+// maxNeighbours is how many names of a folder are looked at for a file that is not granted.
+const maxNeighbours = 256
+
+// neighbour opens a file in the folder that every user may read and that is not granted, the same one each time.
+func (p Plan) neighbour(folder string) func() error {
+	try := func(path string) error {
+		return orNotTried(openAndClose(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW))
+	}
+	found := sync.OnceValue(func() string {
+		f, err := os.Open(folder) // #nosec G304 -- the operator's grants say which
+		if err != nil {
+			return ""
+		}
+		defer func() { _ = f.Close() }()       // only read from
+		entries, _ := f.ReadDir(maxNeighbours) // those that there are
+		for _, e := range entries {
+			path := filepath.Join(folder, e.Name())
+			// Regular by what the folder says: to open a pipe or a device is to do something.
+			if !e.Type().IsRegular() || p.granted(path, false) || p.hasRule(path) {
+				continue
+			}
+			if info, err := e.Info(); err == nil && info.Mode().Perm()&0o004 != 0 && try(path) == nil {
+				return path
+			}
+		}
+		return ""
+	})
+	return func() error {
+		if path := found(); path != "" {
+			return try(path)
+		}
+		return errNotTried
+	}
+}
+
+// hasRule says whether a path is the program or another name of something granted, a hard link or a bind mount: a rule is
+// for the file, whatever its name.
+func (p Plan) hasRule(path string) bool {
+	info, err := os.Stat(path)
+	same := func(g Grant) bool {
+		granted, err := os.Stat(g.Path)
+		return err == nil && os.SameFile(info, granted)
+	}
+	return err == nil && (same(Grant{Path: ownProgram}) || slices.ContainsFunc(p.Grants, same))
+}
+
+// underRule says whether a folder, or one above it, is so.
+func (p Plan) underRule(folder string) bool {
+	for ; folder != "/"; folder = filepath.Dir(folder) {
+		if p.hasRule(folder) {
+			return true
+		}
+	}
+	return p.hasRule("/")
+}
+
+// orNotTried is for files that are not ours: what else can happen to them, that they are gone or that the disk is full,
+// says nothing about the domain.
+func orNotTried(err error) error {
+	if err == nil || err == unix.EACCES {
+		return err
+	}
+	return errNotTried
 }
 
 func bindAny(fd int) error { return unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}) }

@@ -13,7 +13,8 @@ import (
 // uncontrolled are the calls that are not made without the filter. fork and vfork would leave a second process with a
 // copy of one thread, and vfork's would use the stack of this one: neither is safe with the Go runtime. ptrace, whose
 // arguments of 0 ask to be traced, would make a thread that only its tracer, the test, can bury; until then the daemon
-// does not end for whoever waits for it (measured: for ever).
+// does not end for whoever waits for it (measured: for ever). It has its control in
+// TestPtraceIsTheEndWhateverItAsksFor.
 var uncontrolled = []string{"fork", "vfork", "ptrace"}
 
 func TestEveryFatalCallEndsTheDaemonBySIGSYS(t *testing.T) {
@@ -43,6 +44,27 @@ func TestEveryFatalCallEndsTheDaemonBySIGSYS(t *testing.T) {
 				t.Errorf("without the filter: %v", e)
 			}
 		})
+	}
+}
+
+// A process that cannot be is asked for, so that the kernel has something to say that does no harm.
+func TestPtraceIsTheEndWhateverItAsksFor(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	for _, c := range []struct {
+		env    []string
+		signal syscall.Signal
+		answer string
+	}{
+		{nil, syscall.SIGSYS, ""},
+		{[]string{"MCP_LANDLOCK=off"}, syscall.SIGSYS, ""},
+		{[]string{"MCP_SECCOMP=off"}, 0, `["ESRCH"]` + "\n"}, // the controls
+		{unlocked, 0, `["ESRCH"]` + "\n"},
+	} {
+		cmd := stage.Daemon(t, stage.Options{Tags: withHoles, Env: append([]string{"MCP_TEST_TRY=1"}, c.env...)})
+		if e := tries(t, cmd, `[{"do":"ptrace"}]`); e.signal != c.signal || e.stdout != c.answer {
+			t.Errorf("%v: %v", c.env, e)
+		}
 	}
 }
 

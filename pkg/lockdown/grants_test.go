@@ -1,6 +1,7 @@
 package lockdown_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,6 +65,62 @@ func TestTheRulesAreWhatTheSettingsNeedAndNoMore(t *testing.T) {
 		}
 		if r.Level != level || len(r.Landlock.Ports) > 0 {
 			t.Errorf("%s: level %s, ports %v", c.name, r.Level, r.Landlock.Ports)
+		}
+	}
+}
+
+// The same with a database: the rules, the ports, the profiles, the sockets that the filter has, and what the operator has
+// given up.
+func TestADatabaseAddsWhatItsDSNNeedsAndNoMore(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	abi := needLandlock(t)
+	at := layOut(t)
+	plain := rulesOf(postureIn(t, profilesAt(at)[0].env...))
+	for _, p := range profilesAt(at) {
+		r := postureIn(t, p.env...)
+		want := append(slices.Clone(plain), p.rules...)
+		if got := rulesOf(r); !slices.Equal(got, want) {
+			t.Errorf("%s: rules\n%s\nwant\n%s", p.name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		ports := fmt.Sprint(r.Landlock.Ports)
+		if ports != fmt.Sprint(p.ports) {
+			t.Errorf("%s: ports %s, want %v", p.name, ports, p.ports)
+		}
+		profiles, level := "[base]", lockdown.Full
+		if p.tcp || p.unix {
+			profiles = "[base sql]"
+		}
+		// What this kernel's Landlock does not take away, the filter cannot where it is part of the work.
+		left := p.tcp && abi < 4 || p.udp && abi < 10 || p.unix && abi < 9
+		if len(p.waived) > 0 || left {
+			level = lockdown.Reduced
+		}
+		if left != (len(r.Residual) > 0) {
+			t.Errorf("%s: residual %q", p.name, r.Residual)
+		}
+		if got := fmt.Sprint(r.Seccomp.Profiles); got != profiles || r.Level != level || !slices.Equal(r.OptOuts, p.waived) {
+			t.Errorf("%s: profiles %s, level %s, opt-outs %v; want %s, %s, %v", p.name, got, r.Level, r.OptOuts, profiles, level,
+				p.waived)
+		}
+		var open []string
+		for name, has := range map[string]bool{
+			"socket AF_INET, stream": p.tcp, "socket AF_INET6, stream": p.tcp, "socket AF_INET, datagram": p.udp,
+			"socket AF_UNIX, stream": p.unix,
+		} {
+			if got, _ := r.got(name); (got != "EPERM") != has {
+				t.Errorf("%s: %s: %s", p.name, name, got)
+			}
+			if got, _ := r.got(name); got == through { // a kernel may have no IPv6
+				open = append(open, name)
+			}
+		}
+		slices.Sort(open)
+		if got := slices.Sorted(slices.Values(r.Probes.Open)); !slices.Equal(got, open) {
+			t.Errorf("%s: open are %q, want %q", p.name, got, open)
+		}
+		if got, _ := r.got("connect"); (got != "EPERM") != (p.tcp || p.unix) {
+			t.Errorf("%s: connect: %s", p.name, got)
 		}
 	}
 }
@@ -155,6 +212,41 @@ func TestTheFolderMayBeAMount(t *testing.T) {
 				t.Error(text)
 			}
 		})
+	}
+}
+
+// The program has a rule of its own, and is none of the files that must not be read though they lie beside the folder.
+func TestTheProgramMayBeBesideTheFolder(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	program, err := os.ReadFile(stage.Binary(t, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	above := stage.Dir(t)
+	stage.File(t, above, "data/a.txt", nil)
+	cmd := daemonWith(t, "MCP_SAFE_DATA_DIR="+filepath.Join(above, "data"))
+	cmd.Path = stage.File(t, above, "daemon", program)
+	if err := os.Chmod(cmd.Path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	toTheEnd(t, cmd).serves(t)
+}
+
+// Two grants may be one folder: what lies beside the one is then granted by the other, and no sign of a rule that is too
+// wide.
+func TestAFolderMayBeGrantedByTwoNames(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	at := layOut(t)
+	for _, name := range []string{"root.pem", "sub/root.pem"} {
+		stage.File(t, at.data, name, certificate(t))
+		toTheEnd(t, passage{
+			Steps: [][]string{{"bind", at.data, at.others}}, UID: stage.UserID, Program: stage.Binary(t, ""),
+			Environ: []string{
+				"MCP_SAFE_DATA_DIR=" + at.data, "MCP_SQL_DSN=postgres://u:p@192.0.2.1/d?sslrootcert=" + at.others + "/" + name,
+			},
+		}.command(t)).serves(t)
 	}
 }
 

@@ -32,8 +32,10 @@ func masked(abi int) int {
 	return abi
 }
 
-// crash ends the process in one of the ways that programs end by mistake: MCP_TEST_CRASH.
+// crash ends the process in one of the ways that programs end by mistake: MCP_TEST_CRASH. It is called when the process is
+// sealed, and so the place for attempts as well.
 func crash() {
+	attempts()
 	switch os.Getenv("MCP_TEST_CRASH") {
 	case "panic":
 		panic("planted")
