@@ -683,7 +683,10 @@ func TestDaemonCannotSpawnListenOrSpeakHTTP(t *testing.T) {
 // number of the call.
 func TestOnlyTheLockdownReplacesTheProgram(t *testing.T) {
 	t.Parallel()
-	allowed := map[string]bool{"lockdown/enter.go": true}
+	allowed := map[string]bool{
+		"lockdown/enter.go":    true,
+		"lockdown/hole_try.go": true, // of a test build; what is shipped is looked into above
+	}
 	found := map[string]bool{}
 	for _, uses := range readImports(t) {
 		for _, u := range uses {

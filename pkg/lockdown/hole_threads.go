@@ -34,7 +34,9 @@ func load(f *seccomp.Filter) error {
 }
 
 func install(program []unix.SockFilter, flags uintptr) error {
+	// #nosec G115 -- a compiled filter has some hundred instructions, at most BPF_MAXINSNS
 	head := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	// #nosec G103 -- the kernel reads the program during the call and keeps no pointer
 	got, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&head)))
 	switch {
 	case errno != 0:
