@@ -150,7 +150,7 @@ func (r *rules) regenerate(sql string, a *Approved) error {
 	if query.GetSelectStmt() == nil {
 		return notAllowed(internalKind)
 	}
-	if err := r.checkExpansion(query.GetSelectStmt()); err != nil {
+	if err := r.checkExpansion(query.GetSelectStmt(), explain); err != nil {
 		return err
 	}
 	if a.explain = explain; !explain {

@@ -14,256 +14,134 @@ import (
 // repeat(repeat(repeat(chr(120),1000),1000),1000) took 2.0 to 2.7 s and 521 MB at a 2 s timeout (measured on 15.18).
 const maxExpansion = 1 << 20
 
-// maxCopies bounds how many nodes the expressions of one query come to when each column of a subquery is replaced by what
-// it stands for. The planner does so, with all copies in memory, and no time limit or cancel reaches it meanwhile: twenty
-// WITH queries of greatest(x, x) over each other, 890 characters, took 1.9 GiB, and two more than 4 GiB (measured on 15.18).
-const maxCopies = 100_000
-
 // value is what is known of an expression: at most how long its text is, taking a column for one character, and, if it
 // is made of constants, at most how large its number is; and of how many nodes it is made, see maxCopies.
 type value struct {
 	size   float64
 	number float64
 	known  bool
+	items  float64 // the product of the numbers in it, if it is an array of such: dimensions
 	nodes  float64
-}
-
-type output struct {
-	name string
-	value
-}
-
-// sizes are the values of columns by name, and the columns of WITH queries by theirs. A name in two relations has the
-// larger value.
-type sizes struct {
-	columns map[string]value
-	with    map[string]source
-}
-
-// source is what a WITH query gives, and of how many nodes it is made.
-type source struct {
-	columns []output
-	nodes   float64
+	width  float64 // how many columns it has if it is a row
 }
 
 // expander estimates. It errs to the small side wherever data decides: it is there for texts that are a few characters
 // and a gigabyte, and statement_timeout for the rest.
 type expander struct {
-	shapes shapes
-	total  float64 // of the expressions that are results or conditions
-	peak   float64 // the largest of all, length(repeat('x', 1000000000)) included
-	nodes  float64 // so far
+	total float64 // of the expressions that are results or conditions
+	peak  float64 // the largest of all, length(repeat('x', 1000000000)) included
+
+	*rules
+	bound      map[*pg.WithClause]*named
+	explained  bool    // a plan's text shows what each variable stands for, be it planned apart or not
+	nodes      float64 // so far, of the query that is being looked at
+	tree       float64 // the same, with columns as one
+	calls      int     // of functions
+	subqueries float64
+	joins      float64 // that subqueries outside of FROM may become
 }
 
-// checkExpansion refuses a query whose constants grow beyond maxExpansion.
-func (r *rules) checkExpansion(query *pg.SelectStmt) error {
-	e := expander{shapes: r.shapes}
-	e.query(query, sizes{})
+// checkExpansion refuses a query whose constants grow beyond maxExpansion, or whose planning does beyond maxCopies; explained
+// says that it is only to be explained.
+func (r *rules) checkExpansion(query *pg.SelectStmt, explained bool) error {
+	e := expander{rules: r, bound: map[*pg.WithClause]*named{}, explained: explained}
+	cost := e.cost(query)
 	if e.total > maxExpansion || e.peak > maxExpansion {
 		return refuse("constant expressions (repeat, lpad, array_fill and the like) would grow beyond 1 MiB")
 	}
-	if e.nodes > maxCopies {
-		return refuse("subqueries that use each other's columns several times would grow beyond 100,000 nodes; use fewer levels")
+	if !(cost <= maxCopies) { // nor what is no number
+		return refuse("planning would take too much memory: subqueries that use each other's columns several times, or " +
+			"very many joins; use fewer levels, or AS MATERIALIZED")
 	}
 	return nil
 }
 
-// query adds up the expressions of a SELECT, and gives its columns.
-func (e *expander) query(s *pg.SelectStmt, outer sizes) []output {
-	env := sizes{map[string]value{}, map[string]source{}}
-	for name, v := range outer.columns {
-		env.columns[name] = v
-	}
-	for name, columns := range outer.with {
-		env.with[name] = columns
-	}
-	for _, node := range s.GetWithClause().GetCtes() {
-		cte := node.GetCommonTableExpr()
-		delete(env.with, cte.GetCtename()) // a recursive one does not know itself yet
-		before := e.nodes
-		columns := e.query(cte.GetCtequery().GetSelectStmt(), env)
-		env.with[cte.GetCtename()] = source{rename(columns, cte.GetAliascolnames()), e.nodes - before}
-	}
-	if s.GetLarg() != nil && s.GetRarg() != nil {
-		left, right := e.query(s.Larg, env), e.query(s.Rarg, env)
-		for i := range min(len(left), len(right)) {
-			left[i].value = larger(left[i].value, right[i].value)
-		}
-		return left
-	}
-	for _, node := range s.GetFromClause() {
-		e.from(node, env)
-	}
-	var columns []output
-	star := false
-	for _, node := range s.GetTargetList() {
-		t := node.GetResTarget()
-		v := e.add(t.GetVal(), env)
-		columns = append(columns, output{columnName(t), v})
-		fields := t.GetVal().GetColumnRef().GetFields()
-		star = star || len(fields) > 0 && fields[len(fields)-1].GetAStar() != nil
-	}
-	if star {
-		for name, v := range env.columns { // whichever of them it means
-			columns = append(columns, output{name, v})
-		}
-	}
-	for _, row := range s.GetValuesLists() {
-		for i, node := range row.GetList().GetItems() {
-			v := e.add(node, env)
-			if i == len(columns) {
-				columns = append(columns, output{"column" + strconv.Itoa(i+1), v})
-			} else if i < len(columns) {
-				columns[i].value = larger(columns[i].value, v)
-			}
-		}
-	}
-	for _, nodes := range [][]*pg.Node{s.DistinctClause, s.GroupClause, s.WindowClause, s.SortClause} {
-		for _, node := range nodes {
-			e.add(node, env)
-		}
-	}
-	for _, node := range []*pg.Node{s.WhereClause, s.HavingClause, s.LimitCount, s.LimitOffset} {
-		e.add(node, env)
-	}
-	return columns
-}
-
-// from puts the columns of one element of FROM into env.
-func (e *expander) from(node *pg.Node, env sizes) {
-	var columns []output
-	var alias *pg.Alias
-	switch x := node.GetNode().(type) {
-	case *pg.Node_JoinExpr:
-		e.from(x.JoinExpr.GetLarg(), env)
-		e.from(x.JoinExpr.GetRarg(), env)
-		e.add(x.JoinExpr.GetQuals(), env)
-	case *pg.Node_RangeSubselect:
-		columns, alias = e.query(x.RangeSubselect.GetSubquery().GetSelectStmt(), env), x.RangeSubselect.GetAlias()
-	case *pg.Node_RangeVar:
-		if x.RangeVar.GetSchemaname() == "" {
-			with := env.with[x.RangeVar.GetRelname()]
-			e.nodes += with.nodes
-			columns, alias = with.columns, x.RangeVar.GetAlias()
-		}
-	case *pg.Node_RangeFunction:
-		// An element of what the function returns is no longer than the whole.
-		alias = x.RangeFunction.GetAlias()
-		v := value{size: e.add(node, env).size, nodes: 1}
-		columns = []output{{alias.GetAliasname(), v}}
-		for range alias.GetColnames() {
-			columns = append(columns, output{"", v})
-		}
-		if len(columns) > 1 {
-			columns = columns[1:]
-		}
-	default:
-		e.add(node, env)
-	}
-	for _, c := range rename(columns, alias.GetColnames()) {
-		env.columns[c.name] = larger(env.columns[c.name], c.value)
-	}
-}
-
-func rename(columns []output, names []*pg.Node) []output {
-	columns = append([]output(nil), columns...)
-	for i, node := range names {
-		if i < len(columns) {
-			columns[i].name = node.GetString_().GetSval()
-		}
-	}
-	return columns
-}
-
-// columnName is the name that the server gives to a column (FigureColname), as far as it matters here.
-func columnName(t *pg.ResTarget) string {
-	if t.GetName() != "" {
-		return t.GetName()
-	}
-	var fields []*pg.Node
-	switch x := t.GetVal().GetNode().(type) {
-	case *pg.Node_ColumnRef:
-		fields = x.ColumnRef.GetFields()
-	case *pg.Node_FuncCall:
-		fields = x.FuncCall.GetFuncname()
-	case *pg.Node_TypeCast:
-		if inner := columnName(&pg.ResTarget{Val: x.TypeCast.GetArg()}); inner != "" {
-			return inner
-		}
-		fields = x.TypeCast.GetTypeName().GetNames()
-	}
-	if len(fields) == 0 {
-		return ""
-	}
-	return fields[len(fields)-1].GetString_().GetSval()
-}
-
 // add evaluates a whole expression and adds it to the total.
-func (e *expander) add(node *pg.Node, env sizes) value {
-	if node == nil {
-		return value{}
-	}
-	v := e.value(reflect.ValueOf(node), env)
+func (e *expander) add(node *pg.Node, here *names) value {
+	v := e.node(node, here)
 	e.total += v.size
 	return v
 }
 
-func (e *expander) node(node *pg.Node, env sizes) value {
+func (e *expander) node(node *pg.Node, here *names) value {
 	if node == nil {
 		return value{}
 	}
-	return e.value(reflect.ValueOf(node), env)
+	return e.value(reflect.ValueOf(node), here)
 }
 
-// value gives the value of a message, and counts its nodes: each is come to once, and a column stands for as many as it has.
-func (e *expander) value(v reflect.Value, env sizes) value {
+// value gives the value of a message. Each is come to once. What becomes no node of the planner's tree does not count.
+func (e *expander) value(v reflect.Value, here *names) value {
 	before := e.nodes
-	e.nodes++
-	got := e.estimate(v, env)
-	if column, ok := v.Interface().(*pg.ColumnRef); ok && len(column.Fields) > 0 {
-		e.nodes += env.columns[column.Fields[len(column.Fields)-1].GetString_().GetSval()].nodes
+	got := e.estimate(v, here)
+	switch v.Interface().(type) {
+	case *pg.Node, *pg.List, *pg.String, *pg.A_Star, *pg.SortBy, *pg.WindowDef, *pg.TypeName, *pg.Alias, *pg.SelectStmt:
+	case *pg.ColumnRef:
+		e.tree++
+		e.weigh(got.nodes)
+	case *pg.FuncCall:
+		e.tree++
+		e.weigh(2 + got.size/perValue) // its arguments may be cast
+	default:
+		e.tree++
+		e.weigh(1 + got.size/perValue) // a value that is computed beforehand stays in memory
 	}
 	got.nodes = e.nodes - before
 	return got
 }
 
 // estimate gives all of a value but its nodes. The messages that it has no rule for are as long as what they hold.
-func (e *expander) estimate(v reflect.Value, env sizes) value {
+func (e *expander) estimate(v reflect.Value, here *names) value {
 	switch x := v.Interface().(type) {
+	case *pg.Node, *pg.List:
+		return e.held(v, here)
 	case *pg.SelectStmt:
-		if columns := e.query(x, env); len(columns) > 0 {
-			return columns[0].value
+		q := e.query(x, here, here.with)
+		e.weigh(2*q.cost - perQuery + q.search()) // each copy is planned for itself, with what it takes from around it
+		e.joins += 1 + q.joins
+		e.tree = min(e.tree+q.tree, enough)
+		e.subqueries++
+		if len(q.columns) > 0 {
+			return q.columns[0].value
 		}
 		return value{}
 	case *pg.A_Const:
 		return constant(x)
 	case *pg.ColumnRef:
-		if len(x.Fields) > 0 {
-			if known, ok := env.columns[x.Fields[len(x.Fields)-1].GetString_().GetSval()]; ok {
-				return known
-			}
-		}
-		return value{size: 1}
+		return e.column(x.GetFields(), here)
 	case *pg.TypeName, *pg.Alias:
 		return value{}
 	case *pg.TypeCast:
-		return e.seen(e.cast(x, env))
+		return e.seen(e.cast(x, here))
 	case *pg.A_Expr:
-		return e.seen(e.operation(x, env))
+		return e.seen(e.operation(x, here))
 	case *pg.FuncCall:
-		return e.seen(e.call(x, env))
+		return e.seen(e.call(x, here))
 	case *pg.CoalesceExpr:
-		return e.largest(x.Args, env)
+		return e.largest(x.Args, here)
 	case *pg.MinMaxExpr:
-		return e.largest(x.Args, env)
+		return e.largest(x.Args, here)
 	case *pg.CaseExpr:
-		v := larger(e.node(x.Defresult, env), e.node(x.Arg, env))
+		arg := e.node(x.Arg, here)
+		e.weigh(arg.size / perValue * float64(len(x.Args))) // a constant is put into each arm
+		v := larger(e.node(x.Defresult, here), arg)
 		for _, when := range x.Args {
-			v = larger(v, larger(e.node(when.GetCaseWhen().GetResult(), env), e.node(when.GetCaseWhen().GetExpr(), env)))
+			e.weigh(2)
+			v = larger(v, larger(e.node(when.GetCaseWhen().GetResult(), here), e.node(when.GetCaseWhen().GetExpr(), here)))
 		}
 		return v
+	case *pg.RowExpr:
+		var columns []column
+		for _, item := range x.Args {
+			columns = few(append(columns, e.expand(item, here)...))
+		}
+		return row(columns)
+	case *pg.A_ArrayExpr:
+		return e.array(x, here)
 	}
-	return e.held(v, env)
+	sum := e.held(v, here)
+	sum.items, sum.width = 0, perRowMost
+	return sum
 }
 
 func (e *expander) seen(v value) value {
@@ -272,45 +150,39 @@ func (e *expander) seen(v value) value {
 }
 
 // held adds up what a message holds.
-func (e *expander) held(v reflect.Value, env sizes) value {
-	sh := e.shapes[v.Type().Elem()]
-	var sum value
-	if sh == nil || !sh.isBranch {
-		return sum
-	}
-	one := func(x reflect.Value) {
-		got := e.value(x, env)
-		sum = value{size: sum.size + got.size, number: got.number, known: got.known && sum.size == 0}
-	}
-	v = v.Elem()
-	for i := range sh.fields {
-		f := &sh.fields[i]
-		if f.kind == scalar || v.Field(f.index).IsNil() {
-			continue
-		}
-		switch x := v.Field(f.index); f.kind {
-		case message:
-			one(x)
-		case choice:
-			one(x.Elem().Elem().Field(0))
-		case messages:
-			for j := range x.Len() {
-				one(x.Index(j))
-			}
-		}
-	}
+func (e *expander) held(v reflect.Value, here *names) (sum value) {
+	e.shapes.each(v, func(x reflect.Value) {
+		got := e.value(x, here)
+		got.size, got.known = sum.size+got.size, got.known && sum.size == 0
+		sum = got
+	})
 	return sum
 }
 
-func (e *expander) largest(nodes []*pg.Node, env sizes) (v value) {
+// array adds up an array literal, and multiplies what is in it: it may be the dimensions of another one.
+func (e *expander) array(x *pg.A_ArrayExpr, here *names) value {
+	v := value{items: 1, width: perRowMost}
+	for _, node := range x.GetElements() {
+		got := e.node(node, here)
+		if v.size += got.size; got.known {
+			v.items *= max(0, got.number)
+		}
+	}
+	return v
+}
+
+func (e *expander) largest(nodes []*pg.Node, here *names) (v value) {
 	for _, node := range nodes {
-		v = larger(v, e.node(node, env))
+		v = larger(v, e.node(node, here))
 	}
 	return v
 }
 
 func larger(a, b value) value {
-	v := value{size: max(a.size, b.size), known: a.known || b.known, nodes: max(a.nodes, b.nodes)}
+	v := value{
+		size: max(a.size, b.size), known: a.known || b.known, items: max(a.items, b.items),
+		nodes: max(a.nodes, b.nodes), width: max(a.width, b.width),
+	}
 	if a.known {
 		v.number = a.number
 	}
@@ -334,7 +206,12 @@ func constant(c *pg.A_Const) value {
 	default:
 		return value{size: 1}
 	}
-	v := value{size: float64(len(text))}
+	v := value{size: float64(len(text)), items: 1}
+	for part := range strings.SplitSeq(strings.Trim(text, "{} "), ",") { // '{1000,1000}'
+		if n, err := strconv.ParseFloat(strings.TrimSpace(part), 64); err == nil {
+			v.items *= max(0, n)
+		}
+	}
 	if n, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && !math.IsNaN(n) {
 		v.number, v.known = n, true
 	}
@@ -342,13 +219,14 @@ func constant(c *pg.A_Const) value {
 }
 
 // cast knows the types that fill a value up to the length that their modifier says (bit counts bits).
-func (e *expander) cast(x *pg.TypeCast, env sizes) value {
-	v := e.node(x.GetArg(), env)
+func (e *expander) cast(x *pg.TypeCast, here *names) value {
+	v := e.node(x.GetArg(), here)
+	v.width = perRowMost
 	names := x.GetTypeName().GetNames()
 	if len(names) == 0 || len(x.GetTypeName().GetTypmods()) != 1 {
 		return v
 	}
-	width := e.node(x.TypeName.Typmods[0], env)
+	width := e.node(x.TypeName.Typmods[0], here)
 	switch names[len(names)-1].GetString_().GetSval() {
 	case "bpchar", "char":
 		v.size = max(v.size, width.number)
@@ -358,9 +236,10 @@ func (e *expander) cast(x *pg.TypeCast, env sizes) value {
 	return v
 }
 
-func (e *expander) operation(x *pg.A_Expr, env sizes) value {
-	a, b := e.node(x.GetLexpr(), env), e.node(x.GetRexpr(), env)
-	v := value{size: a.size + b.size}
+func (e *expander) operation(x *pg.A_Expr, here *names) value {
+	a, b := e.node(x.GetLexpr(), here), e.node(x.GetRexpr(), here)
+	v := value{size: a.size + b.size, width: perRowMost}
+	e.analysed(x, a, b)
 	if x.GetKind() != pg.A_Expr_Kind_AEXPR_OP || len(x.GetName()) == 0 {
 		return v
 	}
@@ -396,17 +275,40 @@ func (e *expander) operation(x *pg.A_Expr, env sizes) value {
 	return v
 }
 
-func (e *expander) call(x *pg.FuncCall, env sizes) value {
+// analysed adds what parse analysis copies of an operator's sides, which are a and b.
+func (e *expander) analysed(x *pg.A_Expr, a, b value) {
+	switch items := x.GetRexpr().GetList().GetItems(); x.GetKind() {
+	case pg.A_Expr_Kind_AEXPR_BETWEEN, pg.A_Expr_Kind_AEXPR_NOT_BETWEEN: // a >= x AND a <= y
+		e.weigh(a.nodes + 3)
+	case pg.A_Expr_Kind_AEXPR_BETWEEN_SYM, pg.A_Expr_Kind_AEXPR_NOT_BETWEEN_SYM: // either way round
+		e.weigh(3*a.nodes + b.nodes + 6)
+	case pg.A_Expr_Kind_AEXPR_IN:
+		// a = x OR a = y, but for one array of all constants. With a type that has no array, like an array, they are no
+		// exception, and only a number is sure to be of another type.
+		for i, item := range items {
+			if _, isText := item.GetAConst().GetVal().(*pg.A_Const_Sval); i > 0 && (item.GetAConst() == nil || isText) {
+				e.weigh(a.nodes + 1)
+			}
+		}
+	}
+}
+
+func (e *expander) call(x *pg.FuncCall, here *names) value {
 	args := make([]value, len(x.GetArgs()))
-	v := value{size: 1}
+	v := value{size: 1, width: perRowMost}
+	before := e.nodes
+	e.calls++
 	for i, node := range x.GetArgs() {
-		args[i] = e.node(node, env)
+		args[i] = e.node(node, here)
 		v.size += args[i].size
 	}
 	for _, node := range x.GetAggOrder() {
-		v.size += e.node(node, env).size
+		v.size += e.node(node, here).size
 	}
-	v.size += e.node(x.GetAggFilter(), env).size
+	v.size += e.node(x.GetAggFilter(), here).size
+	if x.GetOver() != nil {
+		e.value(reflect.ValueOf(x.GetOver()), here)
+	}
 	name := ""
 	if n := len(x.GetFuncname()); n > 0 {
 		name = x.Funcname[n-1].GetString_().GetSval()
@@ -418,6 +320,8 @@ func (e *expander) call(x *pg.FuncCall, env sizes) value {
 		return value{}
 	}
 	switch name {
+	case "overlaps":
+		e.weigh(e.nodes - before) // a function in SQL that is put in place: start, and start + length
 	case "repeat":
 		if n := arg(1); n.known {
 			v.size = arg(0).size * max(0, n.number)
@@ -439,7 +343,7 @@ func (e *expander) call(x *pg.FuncCall, env sizes) value {
 	case "array_fill":
 		v.size = max(1, arg(0).size)
 		if len(x.Args) > 1 {
-			v.size *= e.product(x.Args[1], env)
+			v.size *= args[1].items
 		}
 	case "format":
 		v.size += formatWidths(x.Args, args)
@@ -450,7 +354,7 @@ func (e *expander) call(x *pg.FuncCall, env sizes) value {
 	case "md5", "sha224", "sha256", "sha384", "sha512", "chr":
 		v.size = 128
 	case "length", "char_length", "character_length", "octet_length":
-		v = value{size: 8, number: arg(0).size, known: true}
+		v.size, v.number, v.known = 8, arg(0).size, true
 	case "power", "pow":
 		v.number, v.known = math.Pow(arg(0).number, arg(1).number), arg(0).known && arg(1).known
 	case "abs", "round", "trunc", "floor", "ceil", "ceiling", "int2", "int4", "int8", "numeric", "float4", "float8":
@@ -460,29 +364,6 @@ func (e *expander) call(x *pg.FuncCall, env sizes) value {
 		v.size = math.Inf(1) // zero characters, infinitely often
 	}
 	return v
-}
-
-// product multiplies the dimensions of an array literal.
-func (e *expander) product(node *pg.Node, env sizes) float64 {
-	if cast := node.GetTypeCast(); cast != nil {
-		node = cast.GetArg()
-	}
-	if text := node.GetAConst().GetSval().GetSval(); text != "" { // '{1000,1000}'
-		n := 1.0
-		for part := range strings.SplitSeq(strings.Trim(text, "{} "), ",") {
-			if f, err := strconv.ParseFloat(strings.TrimSpace(part), 64); err == nil {
-				n *= max(0, f)
-			}
-		}
-		return n
-	}
-	n := 1.0
-	for _, dim := range node.GetAArrayExpr().GetElements() {
-		if v := e.node(dim, env); v.known {
-			n *= max(0, v.number)
-		}
-	}
-	return n
 }
 
 // formatWidths adds up the widths in a format string; an asterisk takes one of the arguments.
