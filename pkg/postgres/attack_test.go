@@ -229,7 +229,7 @@ func payloads(t *testing.T) []payload {
 		payload{"copy_out", "COPY t TO STDOUT"},
 		payload{"copy_in", "COPY t FROM STDIN"},
 		payload{"copy_to_file", "COPY (SELECT 1) TO '{FOLDER}/copied'"},
-		payload{"copy_to_program", "COPY (SELECT 1) TO PROGRAM 'touch {FOLDER}/programmed'"},
+		payload{"copy_to_program", "COPY (SELECT 1) TO PROGRAM 'cat >/dev/null; touch {FOLDER}/programmed'"},
 		payload{"copy_from_program", "COPY t (b) FROM PROGRAM 'touch {FOLDER}/programmed'"},
 		payload{"lo_export", "SELECT lo_export(7731, '{FOLDER}/exported')"},
 		payload{"lo_create", "SELECT lo_create(0)"},
