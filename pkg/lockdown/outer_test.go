@@ -178,6 +178,24 @@ func TestAStepThatIsRefusedOrPretendedStopsTheStart(t *testing.T) {
 	}
 }
 
+// Fixed addresses that stay fixed: the wall refuses to change them, or only says that it has.
+func TestFixedAddressesThatCannotBeChangedStopTheStart(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	for _, wall := range []string{"personality/0:0=EPERM", "personality/0:0="} {
+		cmd := behindCommand(t, wall, "MCP_METRICS_ENABLED=false")
+		setarch, err := exec.LookPath("setarch")
+		if err != nil {
+			t.Skip("needs setarch (util-linux)")
+		}
+		cmd.Path, cmd.Args = setarch, append([]string{"setarch", "-R"}, cmd.Args...)
+		code, stdout, stderr := finish(t, cmd)
+		if code != 3 || stdout != "" || !strings.Contains(stderr, "random addresses are switched off and cannot be switched on") {
+			t.Errorf("%s: exit %d, stdout %q, stderr %q", wall, code, stdout, stderr)
+		}
+	}
+}
+
 // The controls: the same wall is no hindrance where the layer is opted out of, a wall of something else never is, and our
 // filter counts on top of it.
 func TestAWallThatDeniesNothingOfOursIsAccepted(t *testing.T) {
@@ -196,6 +214,7 @@ func TestAWallThatDeniesNothingOfOursIsAccepted(t *testing.T) {
 		{"getsockname=EPERM", "", "full"},
 		{"close_range=EINVAL", "MCP_LANDLOCK=off", "reduced"}, // Linux before 5.11, which has no Landlock either
 		{"prctl/0:65=EINVAL", "", "full"},                     // PR_SET_MDWE before Linux 6.3
+		{"personality=EPERM", "", "full"},                     // nobody can say whether addresses are random
 	} {
 		t.Run(c.wall+" "+c.environ, func(t *testing.T) {
 			t.Parallel()

@@ -82,8 +82,9 @@ func randomise() error {
 	if now&addrNoRandomize == 0 {
 		return nil
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_PERSONALITY, now&^addrNoRandomize, 0, 0); errno != 0 {
-		return fmt.Errorf("random addresses are switched off and cannot be switched on: %w", errno)
+	_, _, errno = unix.Syscall(unix.SYS_PERSONALITY, now&^addrNoRandomize, 0, 0)
+	if now, _, _ = unix.Syscall(unix.SYS_PERSONALITY, queryPersonality, 0, 0); errno != 0 || now&addrNoRandomize != 0 {
+		return fmt.Errorf("random addresses are switched off and cannot be switched on (errno %d)", errno)
 	}
 	return nil
 }
