@@ -66,14 +66,17 @@ func planSQL(c config.Config, p *lockdown.Plan) error {
 			p.Grants = append(p.Grants, lockdown.Grant{Path: folder, List: true, Optional: true})
 		}
 	}
-	for what, paths := range map[string][]string{
-		"a certificate or key that it names, or its own folder,": needs.Files,
-		"the folder of the server's socket":                      needs.Folders,
+	for _, needed := range []struct {
+		what  string
+		paths []string
+	}{
+		{"a certificate or key that it names, or its own folder,", needs.Files},
+		{"the folder of the server's socket", needs.Folders},
 	} {
-		for _, path := range paths {
+		for _, path := range needed.paths {
 			// A rule holds for what is there: what comes later could not be reached.
 			if _, err := os.Stat(path); err != nil {
-				return dsnFault(c, fmt.Errorf("%s cannot be used: %w (it must be there before this program)", what, errors.Unwrap(err)))
+				return dsnFault(c, fmt.Errorf("%s cannot be used: %w (it must be there before this program)", needed.what, errors.Unwrap(err)))
 			}
 		}
 	}
